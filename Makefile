@@ -1,0 +1,57 @@
+# Every target makes .venv itself when it is missing: python3 with pip is all that a machine needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OUT ?= demo
+REAL := .cache/real
+
+.PHONY: help demo demo-real test test-4.57 lint figures train clean
+
+help:
+	@echo "make demo       extend the model that ships from 256 to 1024 tokens; writes $(OUT)/"
+	@echo "make test       all tests that need no network"
+	@echo "make lint       style and types"
+	@echo "make figures    the pictures of the README and docs"
+	@echo "make demo-real  fetch SmolLM2-135M and a play, extend it to 16384 (half an hour)"
+	@echo "make test-4.57  load what we write in transformers 4.57, in an environment of its own"
+	@echo "make train      train the model that ships anew (half an hour)"
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	rm -rf $(OUT)
+	$(BIN)/ropewalk extend --to 1024 --out $(OUT)
+
+test: $(STAMP)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+figures: $(STAMP)
+	$(BIN)/python recipes/figures.py
+
+$(REAL)/.fetched: | $(STAMP)
+	$(BIN)/python recipes/fetch_real.py $(REAL)
+	@touch $@
+
+demo-real: $(REAL)/.fetched
+	rm -rf $(REAL)/extended
+	$(BIN)/ropewalk extend $(REAL)/SmolLM2.gguf --to 16384 --text $(REAL)/hamlet.txt \
+		--methods yarn,llama3 --documents 1 --trials 0 --out $(REAL)/extended
+	cp $(REAL)/extended/report.json benchmarks/results/extend-smollm2-135m-16384.json
+
+test-4.57: $(STAMP)
+	$(PYTHON) -m venv .venv-4.57
+	.venv-4.57/bin/pip install --quiet -c constraints-4.57.txt -e '.[test]'
+	.venv-4.57/bin/pytest -m "not slow" tests/checkpoints
+
+train: $(STAMP)
+	$(BIN)/python recipes/train_shipped.py
+
+clean:
+	rm -rf $(VENV) .venv-4.57 .cache $(OUT)

@@ -1,0 +1,20 @@
+"""Position encodings of Transformers, and the tool that walks a model's context out to a longer length."""
+
+from ropewalk import functional as functional
+from ropewalk import positions as positions
+from ropewalk._errors import RopewalkError as RopewalkError
+from ropewalk.checkpoints.config import from_config as from_config
+from ropewalk.modules.rotary import Rotary as Rotary
+from ropewalk.scaling import NTK as NTK
+from ropewalk.scaling import DynamicLinear as DynamicLinear
+from ropewalk.scaling import DynamicNTK as DynamicNTK
+from ropewalk.scaling import Linear as Linear
+from ropewalk.scaling import Llama3 as Llama3
+from ropewalk.scaling import LongRoPE as LongRoPE
+from ropewalk.scaling import MrRoPE as MrRoPE
+from ropewalk.scaling import NTKCritical as NTKCritical
+from ropewalk.scaling import Proportional as Proportional
+from ropewalk.scaling import Scaled as Scaled
+from ropewalk.scaling import YaRN as YaRN
+
+__version__ = "0.1.0"

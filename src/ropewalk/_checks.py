@@ -1,0 +1,31 @@
+"""Checks of arguments, so that every method words its refusals alike."""
+
+import math
+from numbers import Integral, Real
+
+from ropewalk._errors import RopewalkError
+
+
+def number(owner: str, name: str, value: object, *, least: float, above: bool = False) -> float:
+    """`value` as a finite float that is at least `least` (or strictly above it)."""
+    rule = f"a number {'above' if above else 'of at least'} {least:g}"
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise RopewalkError(f"{owner}: {name}={value!r} is not {rule}")
+    if value < least or (above and value == least):
+        raise RopewalkError(f"{owner}: {name}={value!r} is not {rule}")
+    return float(value)
+
+
+def whole(owner: str, name: str, value: object, *, least: int) -> int:
+    """`value` as an int of at least `least`."""
+    is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole or int(value) < least:  # type: ignore[call-overload]
+        raise RopewalkError(f"{owner}: {name}={value!r} is not a whole number of at least {least}")
+    return int(value)  # type: ignore[call-overload]
+
+
+def one_of(owner: str, name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """`value` when it is one of `allowed`."""
+    if value not in allowed:
+        raise RopewalkError(f"{owner}: {name}={value!r} is not one of {', '.join(map(repr, allowed))}")
+    return str(value)

@@ -1,0 +1,1 @@
+"""Checkpoints: config.json and GGUF to encodings and back, loading, applying a scaling, writing."""

@@ -1,0 +1,107 @@
+"""Load a causal language model."""
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ropewalk._errors import RopewalkError, VerificationError
+from ropewalk.checkpoints.config import from_config
+from ropewalk.checkpoints.loader import quietly, transformers, where
+from ropewalk.checkpoints.spec import ModelSpec
+
+SHIPPED = Path(str(files("ropewalk") / "shipped"))
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded model with what is needed to measure and to write it."""
+
+    path: Path
+    spec: ModelSpec
+    model: Any  # a transformers PreTrainedModel
+
+    def hidden(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Last hidden states [B, T, C] of tokens [B, T] at positions [B, T], 0 .. T-1 when left out.
+
+        The all-ones mask matters: without one transformers takes a jump in the positions for the border
+        between packed documents and cuts attention there.
+        """
+        mask = torch.ones_like(tokens)
+        decoder = self.model.get_decoder()
+        return decoder(input_ids=tokens, attention_mask=mask, position_ids=positions, use_cache=False).last_hidden_state
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits of hidden states."""
+        return self.model.get_output_embeddings()(hidden)
+
+
+def load(source: str | Path, *, dtype: torch.dtype = torch.float32) -> Checkpoint:
+    """Load the model at `source`, a Hugging Face directory or a .gguf file.
+
+    Raises:
+        RopewalkError: no rotary model, weights in another format than safetensors or GGUF, a damaged file.
+    """
+    path = Path(source)
+    spec = from_config(path)
+    folder, safe = where(path)
+    if path.suffix == ".gguf":
+        weights = {"quantization_config": transformers().GgufConfig(dequantize=True)}
+    else:
+        check_weights(path)
+        weights = {"use_safetensors": True}
+    with quietly(path):
+        model, info = transformers().AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, output_loading_info=True, **safe, **weights
+        )
+    for kind in ("missing_keys", "mismatched_keys"):
+        if info[kind]:  # the loader would fill them with random numbers
+            raise RopewalkError(f"{path}: {kind.replace('_', ' ')} in the weights: {', '.join(map(str, info[kind]))}")
+    checkpoint = Checkpoint(path, spec, model.eval())
+    _check_head(checkpoint)
+    return checkpoint
+
+
+def check_weights(path: Path) -> None:
+    """Refuse a directory whose weights are missing, damaged or not safetensors, before anything is loaded."""
+    shards = sorted(path.glob("*.safetensors"))
+    if not shards:
+        raise RopewalkError(f"{path}: no *.safetensors file; only safetensors and GGUF weights are read (no pickle)")
+    from safetensors import SafetensorError, safe_open
+
+    for index in path.glob("*.safetensors.index.json"):
+        missing = _named_by(index) - {shard.name for shard in shards}
+        if missing:
+            raise RopewalkError(f"{index}: it names {', '.join(sorted(missing))}, which is not there; fetch it again")
+    for shard in shards:
+        try:
+            with safe_open(shard, framework="pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            raise RopewalkError(f"{shard}: damaged or cut short ({error}); fetch it again") from error
+
+
+def _named_by(index: Path) -> set[str]:
+    try:
+        return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RopewalkError(f"{index}: not an index of safetensors shards ({error!r}); fetch it again") from error
+
+
+def _check_head(checkpoint: Checkpoint) -> None:
+    """Hold hidden-then-head to the model's own logits: some models scale or cap them on the way out."""
+    tokens = torch.arange(8)[None] % checkpoint.model.config.vocab_size
+    with torch.inference_mode():
+        ours = checkpoint.head(checkpoint.hidden(tokens)).float()
+        mask = torch.ones_like(tokens)
+        theirs = checkpoint.model(input_ids=tokens, attention_mask=mask, use_cache=False).logits.float()
+    if not ours.isfinite().all():
+        raise RopewalkError(f"{checkpoint.path}: its logits are not finite numbers; the weights are damaged")
+    if not torch.allclose(ours, theirs, rtol=1e-3, atol=1e-3):
+        raise VerificationError(
+            f"{checkpoint.path}: its logits are not the output layer of its hidden states; losses would be wrong"
+        )

@@ -1,0 +1,3 @@
+"""nn.Module shells over `functional`."""
+
+from ropewalk.modules.rotary import Rotary as Rotary
