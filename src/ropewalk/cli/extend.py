@@ -1,0 +1,60 @@
+"""`ropewalk extend`: the main job."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ropewalk.cli.shared import (
+    Documents,
+    Json,
+    Model,
+    Text,
+    Tolerance,
+    Trials,
+    method_table,
+    model_and_texts,
+    print_json,
+    watched,
+)
+from ropewalk.extend.methods import DEFAULT
+from ropewalk.extend.plan import plan as make_plan
+from ropewalk.extend.run import extend as run
+from ropewalk.measure.verdict import TOLERANCE
+from ropewalk.report.html import verdict
+
+
+def extend(
+    model: Model = None,
+    *,
+    to: Annotated[int, typer.Option("--to", metavar="N", help="The length to reach, in tokens.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for the checkpoint and its report.")],
+    text: Text = None,
+    methods: Annotated[str, typer.Option("--methods", metavar="A,B", help="Methods to compare.")] = ",".join(DEFAULT),
+    documents: Documents = 48,
+    trials: Trials = 12,
+    tolerance: Tolerance = TOLERANCE,
+    as_json: Json = False,
+) -> None:
+    """Measure every method, choose one, write the checkpoint, verify it and report.
+
+    Example: ropewalk extend ./SmolLM2-135M --to 16384 --text hamlet.txt --out smollm2-16k
+    """
+    path, texts = model_and_texts(model, text)
+    named = tuple(name.strip() for name in methods.split(",") if name.strip())
+    plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance)
+    with watched(plan) as watch:
+        report = run(plan, out, watch=watch)
+    if as_json:
+        print_json(report)
+    else:
+        console = Console()
+        console.print(method_table(plan.native, plan.target, report["methods"], report["chosen"]))
+        chosen = next((m for m in report["methods"] if m["method"] == report["chosen"]), None)
+        console.print(verdict(report, chosen), highlight=False)
+        console.print(
+            f"{out}/report.html" + (f" and the checkpoint in {out}" if chosen else ""), highlight=False, soft_wrap=True
+        )
+    if report["chosen"] is None:
+        raise typer.Exit(1)

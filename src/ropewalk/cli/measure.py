@@ -1,0 +1,66 @@
+"""`ropewalk measure`: how far a model reads under one method."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ropewalk.cli.shared import (
+    Documents,
+    Json,
+    Model,
+    Text,
+    Tolerance,
+    Trials,
+    method_table,
+    model_and_texts,
+    print_json,
+    watched,
+)
+from ropewalk.extend.measuring import measure as run
+from ropewalk.extend.measuring import prepare
+from ropewalk.extend.plan import plan as make_plan
+from ropewalk.extend.result import SCHEMA_VERSION, method_result, protocol, versions
+from ropewalk.measure.verdict import TOLERANCE
+
+
+def measure(
+    model: Model = None,
+    *,
+    text: Text = None,
+    length: Annotated[
+        int, typer.Option("--length", metavar="N", help="Tokens to measure to, beyond the native length.")
+    ],
+    method: Annotated[
+        str, typer.Option("--method", metavar="M", help="none (the model as it is), crop, or an extension method.")
+    ] = "none",
+    documents: Documents = 48,
+    trials: Trials = 12,
+    tolerance: Tolerance = TOLERANCE,
+    as_json: Json = False,
+) -> None:
+    """Measure the loss at every position, and how far the model reads.
+
+    Example: ropewalk measure ./SmolLM2-135M --text hamlet.txt --length 16384 --method yarn
+    """
+    path, texts = model_and_texts(model, text)
+    plan = make_plan(path, texts, length, (method,), documents=documents, trials=trials, tolerance=tolerance)
+    with watched(plan) as watch:
+        watch.stage("loading the model")
+        stretches, checkpoint = prepare(plan)
+        watch.begin(len(stretches))
+        measurement = run(plan, stretches, checkpoint, watch.progress)
+    results = [method_result(plan, measurement, measured) for measured in measurement.methods]
+    if as_json:
+        asked = next(result for result in results if result["method"] == method)
+        print_json(
+            {
+                "schema_version": SCHEMA_VERSION,
+                **asked,
+                "tolerance": tolerance,
+                "protocol": protocol(plan, measurement),
+                "versions": versions(),
+            }
+        )
+    else:
+        Console().print(method_table(plan.native, plan.target, results))

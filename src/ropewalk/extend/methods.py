@@ -1,0 +1,46 @@
+"""The extension methods by name, with the parameters they take when nobody says otherwise."""
+
+import difflib
+import math
+from collections.abc import Callable
+
+from ropewalk._errors import RopewalkError
+from ropewalk.scaling import NTK, DynamicLinear, DynamicNTK, Linear, Llama3, MrRoPE, NTKCritical, Scaling, YaRN
+
+METHODS: dict[str, Callable[[float, int], Scaling]] = {
+    "linear": lambda factor, native: Linear(factor),
+    "ntk": lambda factor, native: NTK(factor),
+    "ntk-critical": lambda factor, native: NTKCritical(factor, native),
+    "yarn": lambda factor, native: YaRN(factor, native, beta_fast=beta_fast(native)),
+    "yarn-paper": lambda factor, native: YaRN(factor, native, beta_fast=beta_fast(native), ramp="paper"),
+    "llama3": lambda factor, native: Llama3(factor, native),
+    "mrrope": lambda factor, native: MrRoPE(factor, native, beta_fast=beta_fast(native)),
+    "dynamic": lambda factor, native: DynamicNTK(1.0, native),
+    "dynamic-linear": lambda factor, native: DynamicLinear(native),
+}
+DEFAULT = ("linear", "ntk", "ntk-critical", "yarn", "llama3", "mrrope")
+BASELINES = ("none", "crop")  # always measured, never chosen
+
+
+def beta_fast(native: int) -> float:
+    """How many turns within the native length make a pair fast enough to keep: min(32, (L / 2 pi)^0.535).
+
+    32 was fitted on models of 4096 tokens. Within 256 tokens hardly any pair turns 32 times, and YaRN would
+    interpolate nearly all of them; the power passes through 32 at 4096.
+    """
+    return min(32.0, round((native / (2 * math.pi)) ** 0.535, 2))
+
+
+def scaling_for(method: str, factor: float, native: int) -> Scaling:
+    """The scaling that `method` means for a model of `native` tokens.
+
+    Raises:
+        RopewalkError: an unknown method; the message names the nearest.
+    """
+    if method not in METHODS:
+        close = difflib.get_close_matches(method, METHODS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise RopewalkError(
+            f"unknown method {method!r}{hint} Known are {', '.join(METHODS)} (none and crop are always measured)"
+        )
+    return METHODS[method](factor, native)

@@ -1,0 +1,95 @@
+"""What will be done, settled from the config alone: before any weight is read, nothing can be lost."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ropewalk._checks import number
+from ropewalk._errors import RopewalkError
+from ropewalk.checkpoints.config import from_config
+from ropewalk.checkpoints.spec import ModelSpec
+from ropewalk.extend.methods import BASELINES, scaling_for
+from ropewalk.measure.curves import bucket_edges
+from ropewalk.measure.reading import contexts
+from ropewalk.measure.verdict import TOLERANCE
+from ropewalk.scaling import Scaled, Scaling
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A measurement of one model to one length.
+
+    Attributes:
+        scalings: each method's scaling, in the order in which they are measured.
+        documents: how many stretches of text are measured at most.
+        trials: sequences of planted strings a distance; 0 leaves reading out.
+    """
+
+    model: Path
+    texts: tuple[Path, ...]
+    spec: ModelSpec
+    target: int
+    scalings: dict[str, Scaling]
+    documents: int = 48
+    trials: int = 12
+    tolerance: float = TOLERANCE
+    edges: tuple[int, ...] = field(init=False)
+    contexts: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", bucket_edges(self.native, self.target))
+        object.__setattr__(self, "contexts", tuple(contexts(self.native, self.target)) if self.trials else ())
+
+    @property
+    def native(self) -> int:
+        """Tokens that the model was trained to read."""
+        return self.spec.native_length
+
+    def at_target(self, scaling: Scaling) -> Scaled:
+        """The frequencies of `scaling` for a sequence of the target length, float64."""
+        return self.spec.extended(scaling, self.target).layers[0].rotary().frequencies(self.target)
+
+
+def plan(
+    model: Path,
+    texts: tuple[Path, ...],
+    target: int,
+    methods: tuple[str, ...],
+    *,
+    documents: int = 48,
+    trials: int = 12,
+    tolerance: float = TOLERANCE,
+) -> Plan:
+    """Check everything that can be checked without the weights.
+
+    Raises:
+        RopewalkError: no rotary model, a target not longer than native, an unknown method, a missing text,
+            a model that carries a scaling already.
+    """
+    spec = from_config(model)
+    if target <= spec.native_length:
+        raise RopewalkError(
+            f"{model}: it reads {spec.native_length} tokens natively; {target} is not longer; give a larger length"
+        )
+    scalings = _scalings(model, spec, target, methods)
+    if not texts:
+        raise RopewalkError("no text to measure on; give --text FILE, documents longer than the target length")
+    for text in texts:
+        if not text.is_file():
+            raise RopewalkError(f"{text}: no such text file")
+        if text.stat().st_size < target - 1:  # no token is shorter than a byte, but for one at the beginning
+            raise RopewalkError(f"{text}: {text.stat().st_size} bytes, shorter than the {target} tokens to be measured")
+    number("extend", "tolerance", tolerance, least=0, above=True)
+    number("extend", "documents", documents, least=1)
+    number("extend", "trials", trials, least=0)
+    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance)
+
+
+def _scalings(model: Path, spec: ModelSpec, target: int, methods: tuple[str, ...]) -> dict[str, Scaling]:
+    named = dict.fromkeys(name for name in methods if name not in BASELINES)
+    if named and spec.is_extended:
+        raise RopewalkError(
+            f"{model}: it is extended already, from {spec.native_length} to {spec.max_length} tokens "
+            f"({spec.scaling or 'by a larger base'}); measure it as it is, and extend the checkpoint it was made from: "
+            "two scalings on top of each other are not what either was meant for"
+        )
+    return {name: scaling_for(name, target / spec.native_length, spec.native_length) for name in named}

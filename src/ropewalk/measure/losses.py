@@ -1,0 +1,64 @@
+"""Loss by position, in memory that grows with the length and not with length x vocabulary."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ropewalk._errors import RopewalkError
+
+CHUNK = 1024  # positions whose logits exist at one time
+
+
+class LanguageModel(NamedTuple):
+    """A causal language model, as two callables.
+
+    Attributes:
+        hidden: (tokens [B, T], positions [B, T] or None) -> last hidden states [B, T, C].
+        head: hidden states [..., C] -> logits [..., V].
+    """
+
+    hidden: Callable[[Tensor, Tensor | None], Tensor]
+    head: Callable[[Tensor], Tensor]
+
+
+def token_losses(
+    model: LanguageModel, tokens: Tensor, positions: Tensor | None = None, *, chunk: int = CHUNK
+) -> Tensor:
+    """The loss of each token given all before it.
+
+    Args:
+        model: hidden states and output layer.
+        tokens: [B, T], T at least 2.
+        positions: [B, T] integers; left out, 0 .. T-1.
+        chunk: positions whose logits are held at once.
+
+    Returns:
+        float32 [B, T], nats; column t is the loss of token t. Column 0 has no context and is NaN.
+
+    Raises:
+        RopewalkError: a loss that is not finite; the message names the first position.
+    """
+    losses = torch.full(tokens.shape, torch.nan)
+    with torch.inference_mode():
+        states = model.hidden(tokens, positions)
+        for start in range(0, tokens.shape[1] - 1, chunk):
+            end = min(start + chunk, tokens.shape[1] - 1)
+            logits = model.head(states[:, start:end]).float()
+            targets = tokens[:, start + 1 : end + 1]
+            losses[:, start + 1 : end + 1] = cross_entropy(logits.transpose(1, 2), targets, reduction="none").cpu()
+    _refuse_no_numbers(losses)
+    return losses
+
+
+def _refuse_no_numbers(losses: Tensor) -> None:
+    """A NaN would pass for a token that was not scored, and an infinity would hide all else in its bucket."""
+    broken = ~losses[:, 1:].isfinite()
+    if broken.any():
+        first = int(broken.any(0).nonzero()[0]) + 1
+        raise RopewalkError(
+            f"the model's loss is not a finite number from position {first} on; its weights are damaged, or its "
+            "precision does not carry so far"
+        )

@@ -1,0 +1,145 @@
+"""The commands on a tiny model: what they print and what they leave."""
+
+import json
+import math
+
+import pytest
+from safetensors.torch import load_file
+
+from ropewalk import Llama3, from_config
+from ropewalk.extend.methods import DEFAULT
+
+
+@pytest.fixture
+def extended(ropewalk, tiny, prose, tmp_path):
+    outcome = ropewalk("extend", tiny, "--to", 128, "--text", prose, "--out", tmp_path / "out",
+                       "--methods", "yarn,llama3", "--documents", 3, "--trials", 2)  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    return tmp_path / "out", outcome
+
+
+def test_extend_leaves_a_checkpoint_and_a_report(extended, tiny):
+    out, outcome = extended
+    report = json.loads((out / "report.json").read_text())
+    assert [m["method"] for m in report["methods"]] == ["crop", "none", "yarn", "llama3"]
+    assert report["chosen"] in ("yarn", "llama3")
+    assert f"{report['chosen']} (chosen)" in outcome.out
+    assert report["chosen"] in (out / "report.html").read_text()
+    spec = from_config(out)
+    assert (spec.native_length, spec.max_length) == (64, 128)
+    assert load_file(out / "model.safetensors").keys() == load_file(tiny / "model.safetensors").keys()
+    assert report["verified"]["frequencies_bit_equal"]
+
+
+def test_the_report_holds_the_contract(extended):
+    report = json.loads((extended[0] / "report.json").read_text())
+    assert set(report) >= {
+        "schema_version", "native_length", "target_length", "tolerance", "methods", "chosen", "verified", "readers",
+        "protocol", "versions",
+    }  # fmt: skip
+    for method in report["methods"]:
+        assert set(method) >= {"method", "buckets", "holds_to", "reads_to", "usable_length", "short_cost"}
+        edges = [bucket["start"] for bucket in method["buckets"]] + [method["buckets"][-1]["end"]]
+        assert edges == list(range(0, 129, 8))
+        assert sum(bucket["tokens"] for bucket in method["buckets"]) == 3 * 127
+        assert all(bucket["perplexity"] == pytest.approx(math.exp(bucket["nll"])) for bucket in method["buckets"])
+    crop = report["methods"][0]
+    assert all(bucket["excess"] == 0 for bucket in crop["buckets"])
+    assert report["protocol"]["sources"] == ["prose.txt@0", "prose.txt@1152", "prose.txt@2304"]
+
+
+def test_extend_json_is_the_report(ropewalk, tiny, prose, tmp_path):
+    outcome = ropewalk("extend", tiny, "--to", 128, "--text", prose, "--out", tmp_path / "out",
+                       "--methods", "llama3", "--documents", 2, "--trials", 0, "--json")  # fmt: skip
+    printed, written = json.loads(outcome.out), json.loads((tmp_path / "out/report.json").read_text())
+    assert printed == written
+    assert printed["chosen"] == "llama3"
+    assert from_config(tmp_path / "out").scaling == Llama3(2.0, 64)
+    assert all(method["reads_to"] is None and method["reading"] == [] for method in printed["methods"])
+
+
+def test_no_method_within_the_tolerance_is_a_finding(ropewalk, tiny, prose, tmp_path, monkeypatch):
+    monkeypatch.setattr("ropewalk.extend.run.choose", lambda plan, measurement: None)
+    outcome = ropewalk("extend", tiny, "--to", 128, "--text", prose, "--out", tmp_path / "out",
+                       "--methods", "linear", "--documents", 2, "--trials", 0)  # fmt: skip
+    assert outcome.code == 1
+    assert "no checkpoint was written" in " ".join(outcome.out.split())
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
+
+
+@pytest.mark.parametrize("method", ["none", "crop", "mrrope", "dynamic", "dynamic-linear", "yarn-paper"])
+def test_measure(ropewalk, tiny, prose, method):
+    outcome = ropewalk("measure", tiny, "--text", prose, "--length", 128, "--method", method,
+                       "--documents", 2, "--trials", 1, "--json")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    assert result["method"] == method
+    assert set(result) >= {"protocol", "buckets", "holds_to", "reads_to", "usable_length", "short_cost", "tolerance"}
+    table = ropewalk("measure", tiny, "--text", prose, "--length", 128, "--method", method, "--documents", 2)
+    assert method in table.out
+
+
+@pytest.mark.parametrize("method", DEFAULT)
+def test_an_extended_checkpoint_measures_as_it_did_when_it_was_chosen(ropewalk, tiny, prose, tmp_path, method):
+    options = ["--text", prose, "--documents", 3, "--trials", 0, "--json"]
+    report = json.loads(
+        ropewalk("extend", tiny, "--to", 128, "--out", tmp_path / "out", "--methods", method, *options).out
+    )
+    chosen = report["methods"][-1]
+    assert chosen["method"] == report["chosen"] == method
+    again = json.loads(ropewalk("measure", tmp_path / "out", "--length", 128, *options).out)
+    for ours, theirs in zip(again["buckets"], chosen["buckets"], strict=True):
+        assert ours["nll"] == pytest.approx(theirs["nll"], abs=1e-6)
+    for command in (
+        ["extend", "--to", 256, "--out", tmp_path / "twice"],
+        ["measure", "--length", 256, "--method", "ntk"],
+    ):
+        refused = ropewalk(command[0], tmp_path / "out", *command[1:], *options)
+        assert refused.code == 2
+        assert "it is extended already, from 64 to 128 tokens" in refused.err
+
+
+def test_inspect(ropewalk, tiny):
+    content = json.loads(ropewalk("inspect", tiny, "--to", 128, "--json").out)
+    assert content["native_length"] == 64
+    assert len(content["layers"]) == 2
+    assert content["layers"][0] == {
+        "layer": 0, "encoding": "rotary", "head_dim": 16, "rotary_dim": 16, "layout": "half", "base": 100.0,
+        "scaling": None, "attention_factor": 1.0, "window": None,
+    }  # fmt: skip
+    for index, pair in enumerate(content["pairs"]):
+        assert pair["wavelength"] == pytest.approx(2 * math.pi * 100 ** (2 * index / 16))
+        assert pair["turns"] == pytest.approx(64 / pair["wavelength"])
+        assert pair["unseen"] == (pair["wavelength"] > 64)
+    assert "native length 64" in ropewalk("inspect", tiny).out
+
+
+def test_inspect_counts_unseen_angles_after_the_scaling(ropewalk, extended):
+    """YaRN and Llama 3's bands keep every slow pair within the angles of training up to their length, not past it."""
+    out, _ = extended
+    within, past = (json.loads(ropewalk("inspect", out, "--to", n, "--json").out)["pairs"] for n in (128, 256))
+    assert not any(pair["unseen"] for pair in within)
+    assert any(pair["unseen"] for pair in past)
+
+
+def test_plots(ropewalk, extended, tiny, tmp_path):
+    out, _ = extended
+    for arguments in (["grid"], ["spectrum", tiny, "--to", 256], ["curves", out / "report.json"]):
+        for suffix, magic in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+            file = tmp_path / f"{arguments[0]}{suffix}"
+            outcome = ropewalk("plot", *arguments, "--out", file)
+            assert outcome.code == 0, outcome.err
+            assert file.read_bytes().startswith(magic)
+
+
+def test_help_has_an_example(ropewalk):
+    for command in (["inspect"], ["measure"], ["extend"], ["plot", "grid"], ["plot", "spectrum"], ["plot", "curves"]):
+        outcome = ropewalk(*command, "--help")
+        assert outcome.code == 0
+        assert "Example: ropewalk" in outcome.out
+
+
+def test_version(ropewalk):
+    from ropewalk import __version__
+
+    assert ropewalk("--version").out.strip() == f"ropewalk {__version__}"
