@@ -84,7 +84,7 @@ def _print(spec: ModelSpec, content: dict[str, Any], to: int | None) -> None:
         highlight=False,
     )
     table = Table()
-    for column in ("pair", "wavelength", "turns in native") + (("at {}".format(f"{to:,}"),) if to else ()):
+    for column in ("pair", "wavelength", "turns in native") + ((f"at {to:,}",) if to else ()):
         table.add_column(column, justify="right")
     pairs = content["pairs"]
     for row in pairs[:: max(1, len(pairs) // 16)]:
