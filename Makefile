@@ -42,7 +42,7 @@ $(REAL)/.fetched: | $(STAMP)
 demo-real: $(REAL)/.fetched
 	rm -rf $(REAL)/extended
 	$(BIN)/ropewalk extend $(REAL)/SmolLM2.gguf --to 16384 --text $(REAL)/hamlet.txt \
-		--methods yarn,llama3 --documents 1 --trials 0 --out $(REAL)/extended
+		--methods yarn,llama3 --documents 1 --trials 1 --out $(REAL)/extended
 	cp $(REAL)/extended/report.json benchmarks/results/extend-smollm2-135m-16384.json
 
 test-4.57: $(STAMP)
