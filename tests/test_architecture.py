@@ -17,7 +17,9 @@ ARROWS = {
     "positions": set(),
     "scaling": set(),
     "modules": {"functional", "positions", "scaling"},
+    "attention": {"functional", "positions", "modules"},
     "checkpoints": {"functional", "scaling", "modules"},
+    "models": {"positions", "modules", "attention", "checkpoints"},
     "measure": set(),
     "plots": set(),
     "report": {"plots"},
@@ -25,7 +27,7 @@ ARROWS = {
     "testing": set(),
     "cli": {"functional", "positions", "scaling", "checkpoints", "measure", "extend", "plots", "report", "__init__"},
     "__main__": {"cli"},
-    "__init__": {"functional", "positions", "scaling", "modules", "checkpoints"},
+    "__init__": {"functional", "positions", "scaling", "modules", "attention", "models", "checkpoints"},
 }
 
 

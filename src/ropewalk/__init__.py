@@ -1,10 +1,20 @@
 """Position encodings of Transformers, and the tool that walks a model's context out to a longer length."""
 
 from ropewalk import functional as functional
+from ropewalk import models as models
 from ropewalk import positions as positions
 from ropewalk._errors import RopewalkError as RopewalkError
+from ropewalk.attention import attend as attend
 from ropewalk.checkpoints.config import from_config as from_config
-from ropewalk.modules.rotary import Rotary as Rotary
+from ropewalk.modules import ALiBi as ALiBi
+from ropewalk.modules import DistanceBias as DistanceBias
+from ropewalk.modules import Encoding as Encoding
+from ropewalk.modules import Learned as Learned
+from ropewalk.modules import NoPE as NoPE
+from ropewalk.modules import Rotary as Rotary
+from ropewalk.modules import Shaw as Shaw
+from ropewalk.modules import Sinusoidal as Sinusoidal
+from ropewalk.modules import T5Bias as T5Bias
 from ropewalk.scaling import NTK as NTK
 from ropewalk.scaling import DynamicLinear as DynamicLinear
 from ropewalk.scaling import DynamicNTK as DynamicNTK

@@ -30,7 +30,8 @@ def test_orders_hold_the_same_columns():
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"dim": 7}, "dim=7 is odd"), ({"order": "cos"}, "order='cos'"), ({"base": 1.0}, "base=1.0"),
+    ({"dim": 0}, "dim=0"), ({"grid": "t2t"}, "grid='t2t'"),
+    ({"order": "cos"}, "order='cos'"), ({"base": 1.0}, "base=1.0"),
     ({"positions": torch.tensor([0.5])}, "give a tensor of integers"),
 ])  # fmt: skip
 def test_refusals(change, message):

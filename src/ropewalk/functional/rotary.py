@@ -13,6 +13,7 @@ from ropewalk._errors import RopewalkError
 
 LAYOUTS = ("half", "interleaved")
 AXES = ("bhtd", "bthd", "thd")
+WITHOUT_FLOAT64 = ("mps",)  # device types; their tables are made on the CPU and moved
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -54,7 +55,8 @@ def cos_sin(positions: Tensor, inv_freq: Tensor, attention_factor: float = 1.0) 
 
     Returns:
         cos, sin: float32 [..., T, P]. Angles, cosines and the product are in the dtype of `inv_freq`
-        and are rounded once: float64 keeps them exact to float32 rounding at position 16,000,000.
+        and are rounded once: float64 keeps them exact to float32 rounding at position 16,000,000. They stand
+        on the device of `positions`; one without float64 gets them from the CPU, the same numbers.
 
     Raises:
         RopewalkError: positions that are not integers.
@@ -67,10 +69,14 @@ def cos_sin(positions: Tensor, inv_freq: Tensor, attention_factor: float = 1.0) 
     Source: Su et al. 2021, equation 34; the factor is YaRN's (arXiv 2309.00071), section 3.4.
     """
     check_positions(positions)
+    home = positions.device
+    if inv_freq.dtype == torch.float64 and home.type in WITHOUT_FLOAT64:
+        positions = positions.cpu()
+    inv_freq = inv_freq.to(positions.device)
     with full_precision(positions):
         angles = positions.to(inv_freq.dtype)[..., None] * inv_freq[..., None, :]
         cos, sin = angles.cos() * attention_factor, angles.sin() * attention_factor
-    return cos.float(), sin.float()
+    return cos.float().to(home), sin.float().to(home)
 
 
 def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor, *, layout: str = "half", axes: str = "bhtd") -> Tensor:

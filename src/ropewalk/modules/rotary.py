@@ -1,18 +1,20 @@
 """The rotary encoding as a module."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ropewalk import positions as _positions
 from ropewalk._checks import one_of, whole
 from ropewalk._errors import RopewalkError
 from ropewalk.functional.rotary import LAYOUTS, apply_rotary, check_positions, cos_sin, inv_freq
+from ropewalk.modules.encoding import Encoding
 from ropewalk.scaling import Scaled, Scaling
 
 NUMERICS = {"float64": torch.float64, "float32": torch.float32}
+BLOCKS = ("leading", "trailing")
 
 
-class Rotary(nn.Module):
+class Rotary(Encoding):
     """Rotary position embedding: q, k -> R(position) q, R(position) k.
 
     Stateless: the output depends on the arguments alone. The frequencies are no buffer, so neither
@@ -21,13 +23,18 @@ class Rotary(nn.Module):
     Args:
         head_dim: D, the width of a head.
         base: the base of the frequencies (Hugging Face: `rope_theta`).
-        rotary_dim: R, how many leading features rotate; even, at most `head_dim`, which is the default.
+        rotary_dim: R, how many features rotate; even, at most `head_dim`, which is the default. Its frequencies are
+            those of a head of R features; `scaling=Proportional(fraction)` is the other convention, which keeps
+            the full head's and stops the slow ones.
         layout: "half" (Llama, NeoX) or "interleaved" (GPT-J).
         scaling: a context-extension method, such as `YaRN(factor=4.0, original_length=4096)`.
+        block: which R features rotate, the "leading" or the "trailing" ones (DeepSeek's).
+        reverse: turn by -angle (nanochat). Scores are those of the plain rotation where both q and k turn so; weights
+            trained one way are wrong the other way.
         numerics: "float64" is exact to float32 rounding at any position; "float32" gives transformers' bits.
 
     Raises:
-        RopewalkError: an odd or too large rotary_dim, an unknown layout or numerics.
+        RopewalkError: an odd or too large rotary_dim, an unknown layout, block or numerics.
 
     Example:
         >>> rope = Rotary(head_dim=64, base=500_000.0)
@@ -47,6 +54,8 @@ class Rotary(nn.Module):
         rotary_dim: int | None = None,
         layout: str = "half",
         scaling: Scaling | None = None,
+        block: str = "leading",
+        reverse: bool = False,
         numerics: str = "float64",
     ) -> None:
         super().__init__()
@@ -55,6 +64,8 @@ class Rotary(nn.Module):
         if self.rotary_dim > self.head_dim:
             raise RopewalkError(f"Rotary: rotary_dim={rotary_dim} is wider than the head, head_dim={head_dim}")
         self.layout = one_of("Rotary", "layout", layout, LAYOUTS)
+        self.block = one_of("Rotary", "block", block, BLOCKS)
+        self.reverse = reverse
         self.numerics = one_of("Rotary", "numerics", numerics, tuple(NUMERICS))
         if scaling is not None and not isinstance(scaling, Scaling):
             raise RopewalkError(
@@ -92,10 +103,8 @@ class Rotary(nn.Module):
         scaled = self._native
         if self.scaling is not None and self.scaling.depends_on_length:
             scaled = self.frequencies(_lengths(positions) if length is None else length)
-        if positions.device.type == "mps" and self.numerics == "float64":  # a device without float64
-            cos, sin = cos_sin(positions.cpu(), scaled.inv_freq, scaled.attention_factor)
-            return cos.to(positions.device), sin.to(positions.device)
-        return cos_sin(positions, scaled.inv_freq.to(positions.device), scaled.attention_factor)
+        cos, sin = cos_sin(positions, scaled.inv_freq, scaled.attention_factor)
+        return cos, -sin if self.reverse else sin
 
     def forward(
         self,
@@ -124,25 +133,37 @@ class Rotary(nn.Module):
         if sum(given) > 1 or (q_positions is None) != (k_positions is None):
             raise RopewalkError("Rotary: give positions, or tables, or q_positions together with k_positions")
         if q_positions is not None and k_positions is not None:
-            if length is None:  # one sequence has one length, however it is cut into queries and keys
-                length = torch.maximum(_lengths(q_positions), _lengths(k_positions))
-            return self._turn(q, self.tables(q_positions, length)), self._turn(k, self.tables(k_positions, length))
+            return self.rotate(q, k, q_positions, k_positions, length)
         if tables is None:
             where = _positions.arange(q.shape[-2], device=q.device) if positions is None else positions
             tables = self.tables(where, length)
         return self._turn(q, tables), self._turn(k, tables)
+
+    def rotate(
+        self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, length: int | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """q and k turned, each by its own positions; `length` left out is the largest position of both + 1."""
+        if q_positions is k_positions:
+            return self.forward(q, k, q_positions, length)
+        if length is None:  # one sequence has one length, however it is cut into queries and keys
+            length = torch.maximum(_lengths(q_positions), _lengths(k_positions))
+        return self._turn(q, self.tables(q_positions, length)), self._turn(k, self.tables(k_positions, length))
 
     def _turn(self, x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
         if x.shape[-1] != self.head_dim:
             raise RopewalkError(f"Rotary: a head of width {x.shape[-1]} was given to an encoding of {self.head_dim}")
         if 2 * tables[0].shape[-1] != self.rotary_dim:
             raise RopewalkError(f"Rotary: tables of {tables[0].shape[-1]} pairs, not {self.rotary_dim // 2}")
-        return apply_rotary(x, *tables, layout=self.layout)
+        if self.block == "leading":
+            return apply_rotary(x, *tables, layout=self.layout)
+        still, turning = x.split((self.head_dim - self.rotary_dim, self.rotary_dim), dim=-1)
+        return torch.cat((still, apply_rotary(turning, *tables, layout=self.layout)), dim=-1)
 
     def extra_repr(self) -> str:
         """What `print(model)` shows."""
-        width = "" if self.rotary_dim == self.head_dim else f", rotary_dim={self.rotary_dim}"
-        return f"{self.head_dim}, base={self.base:g}{width}, layout={self.layout!r}, scaling={self.scaling}"
+        width = "" if self.rotary_dim == self.head_dim else f", rotary_dim={self.rotary_dim}, block={self.block!r}"
+        turn = ", reverse=True" if self.reverse else ""
+        return f"{self.head_dim}, base={self.base:g}{width}, layout={self.layout!r}{turn}, scaling={self.scaling}"
 
 
 def _lengths(positions: Tensor) -> Tensor:

@@ -1,0 +1,4 @@
+"""Attention that asks an encoding at its four doors and knows none by name."""
+
+from ropewalk.attention.attention import Plan as Plan
+from ropewalk.attention.attention import attend as attend

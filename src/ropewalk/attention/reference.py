@@ -1,0 +1,63 @@
+"""Attention as its formula says, for every encoding and option, in float32 or float64."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+
+from ropewalk.attention.job import Job
+from ropewalk.functional.rotary import full_precision
+
+
+def reference(job: Job, rows: slice) -> Tensor:
+    """The output of a block of queries, [B, H, rows, D].
+
+    weights = softmax(cap(scale (q . k + relation)) + bias over the visible keys and the sink),
+    output = weights . v + relation's part of the values. A query that sees nothing gets zeros.
+    """
+    columns = job.sight.columns(rows)
+    exact = torch.float64 if job.q.dtype == torch.float64 else torch.float32
+    with full_precision(job.q):
+        q = job.q[:, :, rows].to(exact)
+        k, v = job.k[:, :, columns].to(exact), job.v[:, :, columns].to(exact)
+        weights = dropout(_weights(job, q, k, rows, columns), job.dropout_p, training=True)
+        out = _per_group(weights, v)
+        where = job.sight.q_positions[..., rows], job.sight.k_positions[..., columns]
+        values = job.encoding.relation_values(weights, *where)
+        return (out if values is None else out + values).to(job.q.dtype)
+
+
+def _weights(job: Job, q: Tensor, k: Tensor, rows: slice, columns: slice) -> Tensor:
+    where = job.sight.q_positions[..., rows], job.sight.k_positions[..., columns]
+    logits = _per_group(q, k.mT)
+    if "relation" in job.encoding.doors:
+        relation = job.encoding.relation(q, k.repeat_interleave(q.shape[1] // k.shape[1], dim=1), *where)
+        logits = logits if relation is None else logits + relation
+    logits = logits * job.scale
+    if job.softcap is not None:
+        logits = job.softcap * torch.tanh(logits / job.softcap)
+    bias = job.bias(rows, columns)
+    if bias is not None:
+        logits = logits + bias.to(logits.dtype)
+    return _softmax(logits, job.sight.visible(rows, columns), job.sinks)
+
+
+def _softmax(logits: Tensor, visible: Tensor | None, sinks: Tensor | None) -> Tensor:
+    """Softmax over the visible keys; the sink of a head takes its share and gives nothing."""
+    if visible is not None:  # not -inf: a row that sees nothing would be 0/0, and so would its gradient
+        logits = logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
+    if sinks is not None:
+        column = sinks.to(logits.dtype)[:, None, None].expand(*logits.shape[:-1], 1)
+        weights = torch.softmax(torch.cat((logits, column), dim=-1), dim=-1)[..., :-1]
+    else:
+        weights = torch.softmax(logits, dim=-1)
+    return weights if visible is None else weights.masked_fill(~visible, 0.0)
+
+
+def _per_group(x: Tensor, y: Tensor) -> Tensor:
+    """x [B, H, T, M] @ y [B, K, M, N], each of the K heads of y serving H / K heads of x, without copies of y."""
+    batch, heads, tokens, width = x.shape
+    groups = y.shape[1]
+    if heads == groups:
+        return x @ y
+    folded = x.reshape(batch, groups, heads // groups * tokens, width) @ y
+    return folded.reshape(batch, heads, tokens, y.shape[-1])

@@ -1,0 +1,44 @@
+"""Attention by torch's fused kernels."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from ropewalk.attention.job import Job
+from ropewalk.functional.rotary import full_precision
+
+
+def refusals(job: Job) -> list[str]:
+    """What of this job the kernels cannot express."""
+    found = {
+        "the relation door, which needs the weights": "relation" in job.encoding.doors,
+        "softcap": job.softcap is not None,
+        "sinks": job.sinks is not None,
+    }
+    return [what for what, holds in found.items() if holds]
+
+
+def sdpa(job: Job, rows: slice) -> Tensor:
+    """The output of a block of queries, [B, H, rows, D]."""
+    columns = job.sight.columns(rows)
+    triangle = job.sight.triangle and job.q.shape[-2] == rows.stop - rows.start and "bias" not in job.encoding.doors
+    with full_precision(job.q):  # autocast would round the bias
+        return scaled_dot_product_attention(
+            job.q[:, :, rows],
+            job.k[:, :, columns],
+            job.v[:, :, columns],
+            attn_mask=None if triangle else _mask(job, rows, columns),
+            is_causal=triangle,
+            dropout_p=job.dropout_p,
+            scale=job.scale,
+            enable_gqa=job.q.shape[1] != job.k.shape[1],
+        )
+
+
+def _mask(job: Job, rows: slice, columns: slice) -> Tensor | None:
+    """The bias where a key is visible and -inf where not; bool where there is no bias."""
+    visible, bias = job.sight.visible(rows, columns), job.bias(rows, columns)
+    if bias is None:
+        return visible
+    bias = bias.to(torch.float64 if job.q.dtype == torch.float64 else torch.float32)
+    return bias if visible is None else bias.masked_fill(~visible, -torch.inf)

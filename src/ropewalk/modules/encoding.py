@@ -1,0 +1,105 @@
+"""What every encoding is: an object that answers at some of four doors."""
+
+import torch
+from torch import Tensor, nn
+
+from ropewalk import positions as _positions
+from ropewalk._errors import RopewalkError
+from ropewalk.functional.rotary import check_positions
+
+DOORS = ("embed", "rotate", "bias", "relation")
+
+
+class Encoding(nn.Module):
+    """A position encoding: position enters a Transformer through one of four doors, and this is none of them.
+
+    A subclass overrides the doors at which it answers; a model asks all four and knows no encoding by name.
+
+    ===========  ==========================================  =====================================
+    door         what it does                                who answers
+    ===========  ==========================================  =====================================
+    `embed`      x + p(position), before the first layer     `Sinusoidal`, `Learned`
+    `rotate`     q, k -> R(position) q, R(position) k        `Rotary`
+    `bias`       logits + b(query position, key position)    `ALiBi`, `T5Bias`
+    `relation`   q . a(distance) beside q . k, and values    `Shaw`
+    ===========  ==========================================  =====================================
+
+    Positions are integers, [T] or [B, T]. Example:
+        >>> class Recent(Encoding):
+        ...     def bias(self, q_positions, k_positions):
+        ...         return (k_positions - q_positions[..., None] > -4).float()[..., None, :, :]
+        >>> Recent().doors
+        ('bias',)
+    """
+
+    @property
+    def doors(self) -> tuple[str, ...]:
+        """Those at which this encoding answers."""
+        return tuple(door for door in DOORS if getattr(type(self), door) is not getattr(Encoding, door))
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Token vectors [B, T, C] with what their positions add, in the dtype of `x`."""
+        return x
+
+    def rotate(
+        self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, length: int | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """q [B, H, T, D] and k [B, K, S, D], turned; `length` is the tokens of each whole sequence."""
+        return q, k
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
+        """What is added to scaled logits: [H, T, S], or [B, H, T, S] where positions are per row."""
+        return None
+
+    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
+        """What is added to q . k before it is scaled: [B, H, T, S]; k comes with one head for each of q's."""
+        return None
+
+    def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
+        """What is added to the output [B, H, T, D] of attention weights [B, H, T, S]."""
+        return None
+
+
+class Added(Encoding):
+    """An encoding at the input door: a row for each position, added to the token's vector."""
+
+    def rows(self, positions: Tensor) -> Tensor:
+        """[..., T, C] for positions [..., T]."""
+        raise NotImplementedError
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Summed in the wider of the two dtypes and rounded once to that of `x`."""
+        check_positions(positions)
+        rows = self.rows(positions)
+        if rows.shape[-2:] != x.shape[-2:]:
+            raise RopewalkError(
+                f"{type(self).__name__}: x of shape {tuple(x.shape)} does not fit {rows.shape[-2]} positions of width "
+                f"{rows.shape[-1]}"
+            )
+        return (x + rows).to(x.dtype)
+
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """x [B, T, C] + its rows at `positions` [T] or [B, T]; 0 .. T-1 where they are left out."""
+        return self.embed(x, _positions.arange(x.shape[-2], device=x.device) if positions is None else positions)
+
+
+class DistanceBias(Encoding):
+    """An encoding at the bias door that sees nothing but the distance: a subclass gives `by_distance`.
+
+    Every backend can run it, since a bias of the distance alone is a table of T + S numbers a head.
+    """
+
+    def by_distance(self, relative: Tensor) -> Tensor:
+        """[..., H, T, S] for `relative`, key position - query position, int64 [..., T, S]: the past is negative."""
+        raise NotImplementedError
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        """[H, T, S], or [B, H, T, S] where either is per row."""
+        check_positions(q_positions)
+        check_positions(k_positions)
+        return self.by_distance(k_positions.long()[..., None, :] - q_positions.long()[..., :, None])
+
+
+def float32(x: Tensor, device: torch.device) -> Tensor:
+    """A table or parameter as it enters logits: never in the low precision that a module was cast to."""
+    return x.to(device) if x.dtype == torch.float64 else x.to(device, torch.float32)

@@ -1,0 +1,72 @@
+"""Relative position representations of Shaw et al."""
+
+import torch
+from torch import Tensor, nn
+
+from ropewalk._checks import whole
+from ropewalk.functional.rotary import check_positions
+from ropewalk.modules.encoding import Encoding, float32
+
+
+class Shaw(Encoding):
+    """A learned vector for each clipped distance, beside the keys and beside the values.
+
+    logit = q_i . (k_j + a_c) / sqrt(D), output = sum of weights x (v_j + b_c), c = the distance j - i clipped to
+    [-max_distance, max_future].
+
+    Args:
+        head_dim: D.
+        max_distance: how far back distances are told apart.
+        max_future: how far ahead; `max_distance` where left out.
+        values: whether values have vectors too; the paper's ablation finds those of the keys enough.
+
+    Attributes:
+        keys, values: [max_distance + 1 + max_future, D], shared by the heads, ordered from the far past to the far
+            future; they start at N(0, 1/D). `values` is None where there are none.
+
+    Raises:
+        RopewalkError: a width or distance that is no whole number of its kind.
+
+    Example:
+        >>> Shaw(64, max_distance=16).keys.shape
+        torch.Size([33, 64])
+
+    Source: Shaw et al. 2018 (arXiv 1803.02155), equations 3 to 5. Their [T, S, D] tensor is never made: q meets the
+    2k + 1 vectors first, and weights are summed by distance before they meet the vectors.
+    """
+
+    def __init__(self, head_dim: int, max_distance: int, max_future: int | None = None, *, values: bool = True) -> None:
+        super().__init__()
+        whole("Shaw", "head_dim", head_dim, least=1)
+        self.max_distance = whole("Shaw", "max_distance", max_distance, least=0)
+        self.max_future = self.max_distance if max_future is None else whole("Shaw", "max_future", max_future, least=0)
+        shape, std = (self.max_distance + 1 + self.max_future, head_dim), head_dim**-0.5
+        self.keys = nn.Parameter(torch.randn(shape) * std)
+        self.values = nn.Parameter(torch.randn(shape) * std) if values else None
+
+    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        """q . a, each query's products with all vectors gathered by distance."""
+        products = q @ float32(self.keys, q.device).to(q.dtype).mT
+        index = self._index(q_positions, k_positions)
+        return products.gather(-1, index.expand(*products.shape[:-1], -1))
+
+    def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
+        """Weights summed by distance, times the vectors of the values."""
+        if self.values is None:
+            return None
+        index = self._index(q_positions, k_positions).expand_as(weights)
+        by_distance = weights.new_zeros(*weights.shape[:-1], len(self.values)).scatter_add(-1, index, weights)
+        return by_distance @ float32(self.values, weights.device).to(weights.dtype)
+
+    def _index(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        """The row of each pair, [1 or B, 1, T, S]."""
+        check_positions(q_positions)
+        check_positions(k_positions)
+        relative = k_positions.long()[..., None, :] - q_positions.long()[..., :, None]
+        index = relative.clamp(-self.max_distance, self.max_future) + self.max_distance
+        return index.reshape(-1, 1, *index.shape[-2:])
+
+    def extra_repr(self) -> str:
+        """What `print(model)` shows."""
+        values = self.values is not None
+        return f"{self.keys.shape[1]}, max_distance={self.max_distance}, max_future={self.max_future}, values={values}"
