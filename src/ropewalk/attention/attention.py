@@ -99,7 +99,7 @@ def attend(
         >>> attend(q, k, k, causal=True, encoding=ALiBi(8)).shape
         torch.Size([1, 8, 4, 16])
         >>> print(attend(q, k, k, causal=True, encoding=ALiBi(8), softcap=30.0, explain=True))
-        reference, 524288 queries at once: the fused kernels have no softcap
+        reference, 131072 queries at once: the fused kernels have no softcap
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), equation 1, with the doors of `Encoding`.
     """
@@ -116,6 +116,7 @@ def attend(
         window=window,
         key_mask=key_mask,
         documents=documents,
+        needed=causal or window is not None or bool(encoding.doors),
     )
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if not explain:

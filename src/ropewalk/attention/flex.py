@@ -15,7 +15,9 @@ from ropewalk.modules.encoding import DistanceBias
 
 def refusals(job: Job) -> list[str]:
     """What of this job FlexAttention cannot express, or not on this device."""
-    cpu_gradient = job.q.device.type == "cpu" and job.needs_grad and (job.q.requires_grad or job.v.requires_grad)
+    cpu_gradient = (
+        job.q.device.type == "cpu" and torch.is_grad_enabled() and (job.q.requires_grad or job.v.requires_grad)
+    )
     found = {
         "the relation door, which needs the weights": "relation" in job.encoding.doors,
         "a bias that is no DistanceBias": "bias" in job.encoding.doors and not isinstance(job.encoding, DistanceBias),

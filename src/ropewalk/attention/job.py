@@ -1,6 +1,6 @@
 """One call of attention, checked: what every backend is given."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,15 +31,20 @@ class Job:
         learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.encoding.parameters())
         return "bias" in self.encoding.doors and learns
 
-    @property
-    def needs_grad(self) -> bool:
-        """Whether a backward pass may follow."""
-        return torch.is_grad_enabled()
+    def block(self, rows: slice) -> "Job":
+        """The same for some of the queries, and the keys that these can see."""
+        columns = self.sight.columns(rows)
+        return replace(
+            self,
+            q=self.q[:, :, rows],
+            k=self.k[:, :, columns],
+            v=self.v[:, :, columns],
+            sight=self.sight.block(rows, columns),
+        )
 
-    def bias(self, rows: slice, columns: slice) -> Tensor | None:
-        """The encoding's bias of a block, [1 or B, H, T, S]."""
-        where = self.sight
-        bias = self.encoding.bias(where.q_positions[..., rows], where.k_positions[..., columns])
+    def bias(self) -> Tensor | None:
+        """The encoding's bias, [1 or B, 1 or H, T, S]."""
+        bias = self.encoding.bias(self.sight.q_positions, self.sight.k_positions)
         if bias is None:
             return None
         if bias.dim() not in (3, 4) or bias.shape[-3] not in (1, self.q.shape[1]):

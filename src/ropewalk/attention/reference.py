@@ -8,37 +8,33 @@ from ropewalk.attention.job import Job
 from ropewalk.functional.rotary import full_precision
 
 
-def reference(job: Job, rows: slice) -> Tensor:
-    """The output of a block of queries, [B, H, rows, D].
+def reference(job: Job) -> Tensor:
+    """The output of all queries of the job, [B, H, T, D].
 
     weights = softmax(cap(scale (q . k + relation)) + bias over the visible keys and the sink),
     output = weights . v + relation's part of the values. A query that sees nothing gets zeros.
     """
-    columns = job.sight.columns(rows)
     exact = torch.float64 if job.q.dtype == torch.float64 else torch.float32
     with full_precision(job.q):
-        q = job.q[:, :, rows].to(exact)
-        k, v = job.k[:, :, columns].to(exact), job.v[:, :, columns].to(exact)
-        weights = dropout(_weights(job, q, k, rows, columns), job.dropout_p, training=True)
-        out = _per_group(weights, v)
-        where = job.sight.q_positions[..., rows], job.sight.k_positions[..., columns]
-        values = job.encoding.relation_values(weights, *where)
+        weights = dropout(_weights(job, job.q.to(exact), job.k.to(exact)), job.dropout_p, training=True)
+        out = _per_group(weights, job.v.to(exact))
+        values = job.encoding.relation_values(weights, job.sight.q_positions, job.sight.k_positions)
         return (out if values is None else out + values).to(job.q.dtype)
 
 
-def _weights(job: Job, q: Tensor, k: Tensor, rows: slice, columns: slice) -> Tensor:
-    where = job.sight.q_positions[..., rows], job.sight.k_positions[..., columns]
+def _weights(job: Job, q: Tensor, k: Tensor) -> Tensor:
     logits = _per_group(q, k.mT)
     if "relation" in job.encoding.doors:
-        relation = job.encoding.relation(q, k.repeat_interleave(q.shape[1] // k.shape[1], dim=1), *where)
+        keys = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+        relation = job.encoding.relation(q, keys, job.sight.q_positions, job.sight.k_positions)
         logits = logits if relation is None else logits + relation
     logits = logits * job.scale
     if job.softcap is not None:
         logits = job.softcap * torch.tanh(logits / job.softcap)
-    bias = job.bias(rows, columns)
+    bias = job.bias()
     if bias is not None:
         logits = logits + bias.to(logits.dtype)
-    return _softmax(logits, job.sight.visible(rows, columns), job.sinks)
+    return _softmax(logits, job.sight.visible(), job.sinks)
 
 
 def _softmax(logits: Tensor, visible: Tensor | None, sinks: Tensor | None) -> Tensor:

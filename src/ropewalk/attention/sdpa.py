@@ -18,16 +18,15 @@ def refusals(job: Job) -> list[str]:
     return [what for what, holds in found.items() if holds]
 
 
-def sdpa(job: Job, rows: slice) -> Tensor:
-    """The output of a block of queries, [B, H, rows, D]."""
-    columns = job.sight.columns(rows)
-    triangle = job.sight.triangle and job.q.shape[-2] == rows.stop - rows.start and "bias" not in job.encoding.doors
+def sdpa(job: Job) -> Tensor:
+    """The output of all queries of the job, [B, H, T, D]."""
+    triangle = job.sight.triangle and "bias" not in job.encoding.doors
     with full_precision(job.q):  # autocast would round the bias
         return scaled_dot_product_attention(
-            job.q[:, :, rows],
-            job.k[:, :, columns],
-            job.v[:, :, columns],
-            attn_mask=None if triangle else _mask(job, rows, columns),
+            job.q,
+            job.k,
+            job.v,
+            attn_mask=None if triangle else _mask(job),
             is_causal=triangle,
             dropout_p=job.dropout_p,
             scale=job.scale,
@@ -35,9 +34,9 @@ def sdpa(job: Job, rows: slice) -> Tensor:
         )
 
 
-def _mask(job: Job, rows: slice, columns: slice) -> Tensor | None:
+def _mask(job: Job) -> Tensor | None:
     """The bias where a key is visible and -inf where not; bool where there is no bias."""
-    visible, bias = job.sight.visible(rows, columns), job.bias(rows, columns)
+    visible, bias = job.sight.visible(), job.bias()
     if bias is None:
         return visible
     bias = bias.to(torch.float64 if job.q.dtype == torch.float64 else torch.float32)

@@ -1,6 +1,6 @@
 """Who sees whom: causal, window, padding and documents, by positions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -54,20 +54,32 @@ class Sight:
         first = 0 if self.window is None else max(0, keys - queries + rows.start - self.window + 1)
         return slice(first, keys - queries + rows.stop)
 
-    def visible(self, rows: slice, columns: slice) -> Tensor | None:
-        """bool [1 or B, 1, T, S] of a block; None where everything is seen."""
+    def block(self, rows: slice, columns: slice) -> "Sight":
+        """The same rules for some of the queries and keys."""
+        return replace(
+            self,
+            q_positions=self.q_positions[..., rows],
+            k_positions=self.k_positions[..., columns],
+            key_mask=None if self.key_mask is None else self.key_mask[..., columns],
+            q_documents=None if self.q_documents is None else self.q_documents[..., rows],
+            k_documents=None if self.k_documents is None else self.k_documents[..., columns],
+            trailing=False,
+        )
+
+    def visible(self) -> Tensor | None:
+        """Which keys each query sees, bool [1 or B, 1, T, S]; None where every query sees every key."""
         if self.everything:
             return None
         seen = []
-        ahead = self.k_positions[..., None, columns] - self.q_positions[..., rows, None]
+        ahead = self.k_positions[..., None, :] - self.q_positions[..., :, None]
         if self.causal:
             seen.append(ahead <= 0)
         if self.window is not None:
             seen.append((-ahead if self.causal else ahead.abs()) < self.window)
         if self.key_mask is not None:
-            seen.append(self.key_mask[:, None, columns])
+            seen.append(self.key_mask[:, None, :])
         if self.q_documents is not None and self.k_documents is not None:
-            seen.append(self.q_documents[..., rows, None] == self.k_documents[..., None, columns])
+            seen.append(self.q_documents[..., :, None] == self.k_documents[..., None, :])
         mask = seen[0]
         for another in seen[1:]:
             mask = mask & another
@@ -84,15 +96,23 @@ def sight(
     window: int | None,
     key_mask: Tensor | None,
     documents: Tensor | None,
+    needed: bool,
 ) -> Sight:
-    """The rules for q [B, H, T, D] and k [B, K, S, D], checked; see `attend` for what may be left out."""
+    """The rules for q [B, H, T, D] and k [B, K, S, D], checked; see `attend` for what may be left out.
+
+    `needed` says whether positions change anything.
+    """
     batch, queries, keys = q.shape[0], q.shape[-2], k.shape[-2]
     if window is not None:
         whole("attend", "window", window, least=1)
+    if q_positions is not None:
+        _check("q_positions", q_positions, batch, queries)
+    if k_positions is not None:
+        _check("k_positions", k_positions, batch, keys)
     trailing = q_positions is None and k_positions is None
+    if trailing and queries > keys and not needed:
+        q_positions, k_positions = (_positions.arange(tokens, device=q.device) for tokens in (queries, keys))
     q_positions, k_positions = _places(queries, keys, q_positions, k_positions, q.device)
-    _check("q_positions", q_positions, batch, queries)
-    _check("k_positions", k_positions, batch, keys)
     if key_mask is not None:
         key_mask = check_mask("attend", key_mask)
         _check("key_mask", key_mask, batch, keys)

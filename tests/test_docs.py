@@ -1,0 +1,33 @@
+"""Every example in docs/ runs, and prints what stands below it."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+EXAMPLE = re.compile(r"```python\n(.*?)```\s*```text\n(.*?)```", re.DOTALL)
+
+
+def examples() -> list:
+    found = [
+        (page, code, printed)
+        for page in sorted(DOCS.glob("*.md"))
+        for code, printed in EXAMPLE.findall(page.read_text())
+    ]
+    return [pytest.param(code, printed, id=f"{page.name}:{n}") for n, (page, code, printed) in enumerate(found)]
+
+
+@pytest.mark.parametrize(("code", "printed"), examples())
+def test_an_example_prints_what_it_shows(code, printed):
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(compile(code, "docs", "exec"), {})
+    assert shown.getvalue() == printed
+
+
+def test_no_example_stands_without_its_output():
+    for page in DOCS.glob("*.md"):
+        assert page.read_text().count("```python") == len(EXAMPLE.findall(page.read_text()))
