@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= demo
 REAL := .cache/real
 
-.PHONY: help demo demo-real test test-4.57 lint figures train clean
+.PHONY: help bench-memory demo demo-real test test-4.57 test-peers lint figures train clean
 
 help:
 	@echo "make demo       extend the model that ships from 256 to 1024 tokens; writes $(OUT)/"
@@ -14,7 +14,9 @@ help:
 	@echo "make lint       style and types"
 	@echo "make figures    the pictures of the README and docs"
 	@echo "make demo-real  fetch SmolLM2-135M and a play, extend it to 16384 (half an hour)"
+	@echo "make bench-memory  peak memory of attention at 8192 and 32768 tokens (ten minutes)"
 	@echo "make test-4.57  load what we write in transformers 4.57, in an environment of its own"
+	@echo "make test-peers  torchtune's rotary, in an environment of its own"
 	@echo "make train      train the model that ships anew (half an hour)"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -45,13 +47,21 @@ demo-real: $(REAL)/.fetched
 		--methods yarn,llama3 --documents 1 --trials 1 --out $(REAL)/extended
 	cp $(REAL)/extended/report.json benchmarks/results/extend-smollm2-135m-16384.json
 
+bench-memory: $(STAMP)
+	$(BIN)/python benchmarks/attention_memory.py
+
 test-4.57: $(STAMP)
 	$(PYTHON) -m venv .venv-4.57
 	.venv-4.57/bin/pip install --quiet -c constraints-4.57.txt -e '.[test]'
 	.venv-4.57/bin/pytest -m "not slow" tests/checkpoints
 
+test-peers: $(STAMP)
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet -c constraints.txt -e . torchtune==0.6.1 torchao==0.13.0 pytest hypothesis
+	.venv-peers/bin/pytest tests/external/test_torchtune.py
+
 train: $(STAMP)
 	$(BIN)/python recipes/train_shipped.py
 
 clean:
-	rm -rf $(VENV) .venv-4.57 .cache $(OUT)
+	rm -rf $(VENV) .venv-4.57 .venv-peers .cache $(OUT)

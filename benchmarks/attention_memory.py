@@ -20,6 +20,7 @@ NAMES = ("T5Bias", "Shaw", "ALiBi", "Rotary")
 
 
 def peak_mb() -> float:
+    """The largest resident size of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -54,6 +55,7 @@ def measure(name: str, length: int) -> dict:
 
 
 def main() -> None:
+    """Measure each in a process of its own and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/attention-memory.json"))
     parser.add_argument("--one", nargs=2, metavar=("ENCODING", "TOKENS"), help="measure in this process, print JSON")

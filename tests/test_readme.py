@@ -72,11 +72,12 @@ def test_its_make_targets_exist():
         subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True)
 
 
-def test_its_example_prints_what_it_shows():
-    (example,), printed = blocks("python"), io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(example, "README.md", "exec"), {})
-    assert printed.getvalue() in blocks("text")
+def test_its_examples_print_what_they_show():
+    for example, shown in zip(blocks("python"), blocks("text"), strict=True):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(example, "README.md", "exec"), {})
+        assert printed.getvalue() == shown
 
 
 def test_its_pictures_exist():

@@ -15,16 +15,15 @@ from ropewalk.modules.encoding import DistanceBias
 
 def refusals(job: Job) -> list[str]:
     """What of this job FlexAttention cannot express, or not on this device."""
-    cpu_gradient = (
-        job.q.device.type == "cpu" and torch.is_grad_enabled() and (job.q.requires_grad or job.v.requires_grad)
-    )
+    cpu = job.q.device.type == "cpu"
+    learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (job.q, job.k, job.v))
     found = {
         "the relation door, which needs the weights": "relation" in job.encoding.doors,
         "a bias that is no DistanceBias": "bias" in job.encoding.doors and not isinstance(job.encoding, DistanceBias),
         "sinks": job.sinks is not None,
         "dropout": job.dropout_p > 0,
         "float64": job.q.dtype == torch.float64,
-        "gradients on the CPU": cpu_gradient or (job.q.device.type == "cpu" and job.bias_learns),
+        "gradients on the CPU": cpu and (learns or job.bias_learns),
     }
     return [what for what, holds in found.items() if holds]
 

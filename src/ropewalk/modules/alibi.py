@@ -31,7 +31,8 @@ class ALiBi(DistanceBias):
         [[-1.0, -0.5, -0.0]]
 
     Source: Press, Smith and Lewis 2021 (arXiv 2108.12409), section 3. Their causal code adds slope x key position,
-    which differs by a constant a row and so gives the same weights. "halves" is one of the two encoder forms that the
+    which differs by a constant a row and so gives the same weights. Falcon divides its bias by sqrt(head_dim) with the
+    logits: multiply `slopes` by head_dim^-0.5 for its checkpoints. "halves" is one of the two encoder forms that the
     authors propose in their repository (issue 5).
     """
 

@@ -13,15 +13,16 @@ class Learned(Added):
 
     Models differ in where position 0 stands and in what padding gets:
 
-    ===============  ======  ==========================================  ==================================
-    model            offset  positions                                   padding
-    ===============  ======  ==========================================  ==================================
-    GPT-2, BERT      0       `positions.arange`                          masked, whatever it gets
-    BART             2       `positions.arange`                          masked, whatever it gets
-    OPT, RoBERTa     2       `positions.from_attention_mask(mask)`       position -1, the row before 0
-    ===============  ======  ==========================================  ==================================
+    ============  ======  =====================================================================================
+    model         offset  positions
+    ============  ======  =====================================================================================
+    GPT-2, BERT   0       `positions.arange`; padding is counted too
+    BART          2       `positions.arange`; padding is counted too
+    OPT, RoBERTa  2       `positions.from_attention_mask(mask).masked_fill(mask == 0, -1)`: padding has the row
+                          before position 0, which RoBERTa does not train
+    ============  ======  =====================================================================================
 
-    Their configs count the offset in RoBERTa's `max_position_embeddings` (514 are 512) and not in OPT's and BART's.
+    RoBERTa's `max_position_embeddings` counts the offset (514 are 512 positions); OPT's and BART's do not.
 
     Args:
         max_length: positions that have a row, 0 .. max_length - 1.

@@ -29,8 +29,8 @@ class Rotary(Encoding):
         layout: "half" (Llama, NeoX) or "interleaved" (GPT-J).
         scaling: a context-extension method, such as `YaRN(factor=4.0, original_length=4096)`.
         block: which R features rotate, the "leading" or the "trailing" ones (DeepSeek's).
-        reverse: turn by -angle (nanochat). Scores are those of the plain rotation where both q and k turn so; weights
-            trained one way are wrong the other way.
+        reverse: turn by -angle (nanochat): a score sees i - j where the plain rotation sees j - i, so weights trained
+            one way are wrong the other way.
         numerics: "float64" is exact to float32 rounding at any position; "float32" gives transformers' bits.
 
     Raises:
