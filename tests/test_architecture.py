@@ -25,7 +25,19 @@ ARROWS = {
     "report": {"plots"},
     "extend": {"scaling", "checkpoints", "measure", "report", "__init__"},
     "testing": set(),
-    "cli": {"functional", "positions", "scaling", "checkpoints", "measure", "extend", "plots", "report", "__init__"},
+    "verify": {"functional", "positions", "scaling", "modules", "attention", "checkpoints", "models", "testing"},
+    "cli": {
+        "functional",
+        "positions",
+        "scaling",
+        "checkpoints",
+        "measure",
+        "extend",
+        "plots",
+        "report",
+        "verify",
+        "__init__",
+    },
     "__main__": {"cli"},
     "__init__": {"functional", "positions", "scaling", "modules", "attention", "models", "checkpoints"},
 }
@@ -74,7 +86,7 @@ def test_files_are_small():
     assert statistics.median(lines.values()) <= 150
 
 
-@pytest.mark.parametrize("module", ["ropewalk", "ropewalk.testing", "ropewalk.measure"])
+@pytest.mark.parametrize("module", ["ropewalk", "ropewalk.testing", "ropewalk.measure", "ropewalk.verify"])
 def test_a_cold_import_brings_torch_and_nothing_heavier(module):
     code = f"import {module}, sys; print(*sys.modules)"
     loaded = set(

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import ropewalk
-from ropewalk.cli import extend, inspect, measure, plot
+from ropewalk.cli import extend, inspect, measure, plot, verify
 
 app = typer.Typer(
     help="Position encodings of Transformers, and how far a model reads.",
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("inspect")(inspect.inspect)
 app.command("measure")(measure.measure)
 app.command("extend")(extend.extend)
+app.command("verify")(verify.verify)
 app.add_typer(plot.app, name="plot")
 
 

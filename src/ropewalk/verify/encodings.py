@@ -1,0 +1,40 @@
+"""Every encoding, for 4 heads of width 16, with parameters so large that a wrong one shows."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from ropewalk.modules import ALiBi, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias
+from ropewalk.scaling import DynamicNTK, YaRN
+from ropewalk.verify.samples import sample
+
+Module = TypeVar("Module", bound=nn.Module)
+HEADS, WIDTH, DIM = 4, 16, 64
+
+MAKERS: dict[str, Callable[[], Encoding]] = {
+    "no encoding": NoPE,
+    "sinusoidal": lambda: Sinusoidal(DIM),
+    "learned": lambda: Learned(64, DIM),
+    "rotary": lambda: Rotary(WIDTH),
+    "rotary, yarn": lambda: Rotary(WIDTH, layout="interleaved", scaling=YaRN(factor=4.0, original_length=8)),
+    "rotary, dynamic": lambda: Rotary(WIDTH, rotary_dim=8, scaling=DynamicNTK(factor=4.0, original_length=8)),
+    "alibi": lambda: ALiBi(HEADS),
+    "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=10),
+    "shaw": lambda: Shaw(WIDTH, max_distance=4),
+}
+RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "shaw")
+
+
+def built(name: str) -> Encoding:
+    """The encoding of that name."""
+    return vivid(MAKERS[name](), 1.0)
+
+
+def vivid(module: Module, size: float) -> Module:
+    """`module` with normal parameters of that size, the same in every run."""
+    with torch.no_grad():
+        for seed, parameter in enumerate(module.parameters()):
+            parameter.copy_(size * sample(*parameter.shape, seed=seed))
+    return module
