@@ -65,7 +65,7 @@ def built(name: str) -> Any:
     return vivid(ENCODINGS[name]())
 
 
-def decoder(encoding: Encoding, *, layers: int = 2, **options: Any) -> Decoder:
+def decoder(encoding: Encoding | list[Encoding], *, layers: int = 2, **options: Any) -> Decoder:
     """Its encoding's parameters and its own such that attention is far from even."""
     model = vivid(Decoder(50, DIM, layers=layers, heads=HEADS, hidden=DIM, encoding=encoding, **options), 0.2)
     with torch.no_grad():

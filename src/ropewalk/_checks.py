@@ -1,13 +1,20 @@
-"""Checks of arguments, so that every method words its refusals alike."""
+"""Checks of arguments, so that every method words its refusals alike.
+
+Under `torch.compile` a number may be a symbol, whose value is not known: it passes as it is.
+"""
 
 import math
 from numbers import Integral, Real
+
+import torch
 
 from ropewalk._errors import RopewalkError
 
 
 def number(owner: str, name: str, value: object, *, least: float, above: bool = False) -> float:
     """`value` as a finite float that is at least `least` (or strictly above it)."""
+    if torch.compiler.is_compiling():
+        return value  # type: ignore[return-value]
     rule = f"a number {'above' if above else 'of at least'} {least:g}"
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise RopewalkError(f"{owner}: {name}={value!r} is not {rule}")
@@ -18,6 +25,8 @@ def number(owner: str, name: str, value: object, *, least: float, above: bool = 
 
 def whole(owner: str, name: str, value: object, *, least: int) -> int:
     """`value` as an int of at least `least`."""
+    if torch.compiler.is_compiling():
+        return value  # type: ignore[return-value]
     is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole or int(value) < least:  # type: ignore[call-overload]
         raise RopewalkError(f"{owner}: {name}={value!r} is not a whole number of at least {least}")

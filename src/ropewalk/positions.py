@@ -14,9 +14,8 @@ def arange(length: int, offset: int = 0, *, device: torch.device | str | None = 
         >>> arange(3, offset=5)
         tensor([5, 6, 7])
     """
-    if not torch.compiler.is_compiling():  # there, lengths are symbols
-        whole("positions.arange", "length", length, least=0)
-        whole("positions.arange", "offset", offset, least=0)
+    whole("positions.arange", "length", length, least=0)
+    whole("positions.arange", "offset", offset, least=0)
     return torch.arange(offset, offset + length, dtype=torch.int64, device=device)
 
 

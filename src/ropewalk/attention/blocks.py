@@ -28,7 +28,7 @@ def rows_at_once(job: Job) -> int:
 
 def by_blocks(core: Core, job: Job, rows: int) -> Tensor:
     """`core` of every block of `rows` queries, joined. A block keeps nothing for the backward pass but its inputs."""
-    if job.q.shape[-2] <= rows:
+    if torch.compiler.is_exporting() or job.q.shape[-2] <= rows:  # an exported graph serves every length
         return core(job)
     if torch.compiler.is_compiling():  # which does not trace a function that differentiates in its backward pass
         return torch.cat(
@@ -51,11 +51,11 @@ class _Blocks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, core: Core, job: Job, rows: int, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, *_: Tensor
+        ctx: Any, core: Core, job: Job, rows: int, q: Tensor, k: Tensor, v: Tensor, *learned: Tensor | None
     ) -> Tensor:
         ctx.core, ctx.job, ctx.rows = core, job, rows
         ctx.random = (torch.get_rng_state(), *get_device_states(q)) if job.dropout_p else None
-        ctx.save_for_backward(q, k, v, sinks)
+        ctx.save_for_backward(q, k, v, *learned)  # the parameters too: one changed in place meanwhile is an error
         out = q.new_empty(*q.shape[:-1], v.shape[-1])
         for block in _slices(job, rows):
             out[:, :, block] = core(job.block(block))
@@ -64,7 +64,7 @@ class _Blocks(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, sinks = (None if saved is None else saved.detach() for saved in ctx.saved_tensors)
+        q, k, v, sinks, *_ = (None if saved is None else saved.detach() for saved in ctx.saved_tensors)
         job = replace(ctx.job, q=q, k=k, v=v, sinks=None if sinks is None else sinks.requires_grad_())
         learned = (sinks, *job.encoding.parameters())
         shared = [tensor for tensor in learned if tensor is not None and tensor.requires_grad]

@@ -83,7 +83,7 @@ class Sight:
         mask = seen[0]
         for another in seen[1:]:
             mask = mask & another
-        return mask.reshape(-1, 1, *mask.shape[-2:])
+        return mask[None, None] if mask.dim() == 2 else mask[:, None]
 
 
 def sight(

@@ -43,14 +43,20 @@ def t5_bucket(relative: Tensor, *, buckets: int = 32, max_distance: int = 128, b
     own = side // 2
     whole("t5_bucket", "max_distance", max_distance, least=own + 1)
     distance = relative.abs() if bidirectional else (-relative).clamp(min=0)
-    borders = torch.tensor(_borders(side, own, max_distance), dtype=torch.int64, device=relative.device)
+    borders = _borders(side, own, max_distance).to(relative.device)
     bucket = torch.bucketize(distance.long(), borders, right=True)
     return bucket + side * (relative > 0) if bidirectional else bucket
 
 
+@torch.compiler.assume_constant_result
+def _borders(side: int, own: int, max_distance: int) -> Tensor:
+    """The first distance of each bucket but the first, int64 on the CPU; a constant to who compiles."""
+    return torch.tensor(_found_borders(side, own, max_distance), dtype=torch.int64, device="cpu")
+
+
 @lru_cache(maxsize=64)
-def _borders(side: int, own: int, max_distance: int) -> tuple[int, ...]:
-    """The first distance of each bucket but the first, ascending; empty buckets repeat the next one's."""
+def _found_borders(side: int, own: int, max_distance: int) -> tuple[int, ...]:
+    """Ascending; empty buckets repeat the next one's."""
     distances = torch.arange(own, max_distance + 1, device="cpu")
     steps = torch.log(distances.float() / own) / math.log(max_distance / own)
     shared = (own + (steps * (side - own)).long()).clamp(max=side - 1)

@@ -53,7 +53,9 @@ class Decoder(nn.Module):
         tied: bool = False,
     ) -> None:
         super().__init__()
-        self.encodings = nn.ModuleList(_one_a_layer("encoding", encoding, layers))
+        each = _one_a_layer("encoding", encoding, layers)
+        self.encodings = nn.ModuleList(each)
+        self._distinct = [layer for layer in range(layers) if each.index(each[layer]) == layer]
         self.windows = _one_a_layer("window", window, layers)
         kv_heads = heads if kv_heads is None else kv_heads
         head_dim = dim // heads if head_dim is None else head_dim
@@ -88,19 +90,18 @@ class Decoder(nn.Module):
             length: tokens in each whole sequence, for length-dependent scalings.
             cache: keeps keys and values for the next call.
         """
-        cache = Cache() if cache is None else cache
-        past, new = cache.length, tokens.shape[-1]
+        past, new = 0 if cache is None else cache.length, tokens.shape[-1]
         if positions is None and documents is not None:
             raise RopewalkError("Decoder: documents were given without positions; see positions.from_cu_seqlens")
         if positions is None and key_mask is not None:
             positions = _positions.from_attention_mask(key_mask)[:, past:]
         x = self.embedding(tokens)
         where = _positions.arange(new, past, device=x.device) if positions is None else positions
-        for encoding in dict.fromkeys(self.encodings):
-            x = encoding.embed(x, where)  # type: ignore[operator]
+        for layer in self._distinct:  # a shared encoding adds its positions once
+            x = self.encodings[layer].embed(x, where)  # type: ignore[operator]
         sight: dict[str, Any] = {
             "q_positions": positions,
-            "k_positions": cache.place(positions),
+            "k_positions": positions if cache is None else cache.place(positions),
             "key_mask": key_mask,
             "documents": documents,
             "length": length,
@@ -120,7 +121,7 @@ class Block(nn.Module):
         self.gate, self.up = nn.Linear(dim, hidden, bias=False), nn.Linear(dim, hidden, bias=False)
         self.down = nn.Linear(hidden, dim, bias=False)
 
-    def forward(self, x: Tensor, cache: Cache, layer: int, **sight: Any) -> Tensor:
+    def forward(self, x: Tensor, cache: Cache | None, layer: int, **sight: Any) -> Tensor:
         """x [B, T, C] after the block."""
         x = x + self.attention(self.attention_norm(x), cache, layer, **sight)
         y = self.feed_norm(x)
@@ -138,10 +139,11 @@ class Attention(nn.Module):
         self.v = nn.Linear(dim, kv_heads * head_dim, bias=False)
         self.out = nn.Linear(heads * head_dim, dim, bias=False)
 
-    def forward(self, x: Tensor, cache: Cache, layer: int, **sight: Any) -> Tensor:
+    def forward(self, x: Tensor, cache: Cache | None, layer: int, **sight: Any) -> Tensor:
         """What x [B, T, C] gathers from the tokens that it sees."""
-        q = _split(self.q(x), self.heads)
-        k, v = cache.append(layer, _split(self.k(x), self.kv_heads), _split(self.v(x), self.kv_heads))
+        q, k, v = _split(self.q(x), self.heads), _split(self.k(x), self.kv_heads), _split(self.v(x), self.kv_heads)
+        if cache is not None:
+            k, v = cache.append(layer, k, v)
         seen: Any = attend(q, k, v, causal=True, **sight)
         return self.out(seen.transpose(1, 2).flatten(2))
 

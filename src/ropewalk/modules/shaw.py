@@ -64,7 +64,7 @@ class Shaw(Encoding):
         check_positions(k_positions)
         relative = k_positions.long()[..., None, :] - q_positions.long()[..., :, None]
         index = relative.clamp(-self.max_distance, self.max_future) + self.max_distance
-        return index.reshape(-1, 1, *index.shape[-2:])
+        return index[None, None] if index.dim() == 2 else index[:, None]
 
     def extra_repr(self) -> str:
         """What `print(model)` shows."""

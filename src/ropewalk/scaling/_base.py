@@ -69,7 +69,9 @@ def stretch(length: int | Tensor | None, original_length: int, device: torch.dev
 
     `device` is the frequencies' own: the default device may be "meta", where a number has no value.
     """
-    asked = torch.as_tensor(original_length if length is None else length, dtype=torch.float64, device=device)
+    asked = torch.as_tensor(
+        original_length if length is None else length, device=device
+    ).double()  # moved, then widened
     return (asked / original_length).clamp(min=1.0)[..., None]
 
 
