@@ -20,6 +20,7 @@ from ropewalk import (
     attend,
     positions,
 )
+from ropewalk.functional import t5
 from ropewalk.models import Decoder
 
 HEADS, WIDTH, DIM = 4, 16, 64
@@ -76,6 +77,13 @@ def decoder(encoding: Encoding | list[Encoding], *, layers: int = 2, **options: 
 
 def tokens(batch: int, length: int) -> Tensor:
     return torch.randint(50, (batch, length), generator=torch.Generator().manual_seed(length))
+
+
+def forget_tables() -> None:
+    """What functions keep from one call to the next, so that it is made anew under other circumstances."""
+    for kept in vars(t5).values():
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
 
 
 def answers(encoding: Encoding, where: Tensor, dtype: torch.dtype = torch.float32) -> list[Tensor]:

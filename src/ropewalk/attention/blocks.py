@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch import Tensor, nn
+from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint, get_device_states, set_device_states
 
+from ropewalk._errors import RopewalkError
 from ropewalk.attention.job import Job
 
 # Logits held at once, over batch and heads: 16 MiB in float32, which caches hold in part. Not fewer than 64 queries:
@@ -50,43 +51,74 @@ class _Blocks(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, core: Core, job: Job, rows: int, q: Tensor, k: Tensor, v: Tensor, *learned: Tensor | None
-    ) -> Tensor:
-        ctx.core, ctx.job, ctx.rows = core, job, rows
-        ctx.random = (torch.get_rng_state(), *get_device_states(q)) if job.dropout_p else None
-        ctx.save_for_backward(q, k, v, *learned)  # the parameters too: one changed in place meanwhile is an error
-        out = q.new_empty(*q.shape[:-1], v.shape[-1])
+    def forward(ctx: Any, core: Core, job: Job, rows: int, *inputs: Tensor | None) -> Tensor:
+        """`inputs`: q, k, v, the sinks and the encoding's parameters, all that a gradient can be asked of."""
+        ctx.core, ctx.rows = core, rows
+        nothing: Any = None  # in place of tensors, so that hooks on what is saved can free or move it
+        ctx.rules = replace(job, q=nothing, k=nothing, v=nothing, sinks=nothing)
+        ctx.random = (torch.get_rng_state(), *get_device_states(job.q)) if job.dropout_p else None
+        ctx.save_for_backward(*inputs)
+        out = job.q.new_empty(*job.q.shape[:-1], job.v.shape[-1])
         for block in _slices(job, rows):
             out[:, :, block] = core(job.block(block))
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, sinks, *_ = (None if saved is None else saved.detach() for saved in ctx.saved_tensors)
-        job = replace(ctx.job, q=q, k=k, v=v, sinks=None if sinks is None else sinks.requires_grad_())
-        learned = (sinks, *job.encoding.parameters())
-        shared = [tensor for tensor in learned if tensor is not None and tensor.requires_grad]
-        total = {tensor: torch.zeros_like(tensor) for tensor in (q, k, v, *shared)}
+        if torch.is_grad_enabled():
+            raise RopewalkError("attend: queries taken in blocks give no second derivatives; shorten the input")
+        wanted, (q, k, v, sinks, *parameters) = ctx.needs_input_grad[3:], ctx.saved_tensors
+        job = replace(ctx.rules, q=q, k=k, v=v, sinks=sinks)
+        inputs = (q, k, v, sinks, *parameters)
+        totals = [_zeros(tensor) if wants else None for tensor, wants in zip(inputs, wanted, strict=True)]
         with _replayed(ctx.random):
             for rows in _slices(job, ctx.rows):
-                columns = job.sight.columns(rows)
-                places = [total[q][:, :, rows], total[k][:, :, columns], total[v][:, :, columns]]
-                places += [total[tensor] for tensor in shared]
-                found = _gradients(ctx.core, job.block(rows), shared, upstream[:, :, rows])
-                for place, gradient in zip(places, found, strict=True):
-                    if gradient is not None:
-                        place += gradient
-        return None, None, None, *(None if tensor is None else total.get(tensor) for tensor in (q, k, v, *learned))
+                columns, block = job.sight.columns(rows), job.block(rows)
+                cuts = (rows, columns, columns, *[slice(None)] * (len(inputs) - 3))
+                found = _gradients(ctx.core, block, parameters, wanted, upstream[:, :, rows])
+                for total, cut, gradient in zip(totals, cuts, found, strict=True):
+                    if total is not None and gradient is not None:
+                        (total if cut == slice(None) else total[:, :, cut]).add_(gradient)
+        return (
+            None,
+            None,
+            None,
+            *(None if total is None else total.to(tensor.dtype) for total, tensor in zip(totals, inputs, strict=True)),
+        )
 
 
-def _gradients(core: Core, block: Job, shared: list[Tensor], upstream: Tensor) -> tuple[Tensor | None, ...]:
-    """Those of a block's q, k and v, then those of what all blocks share."""
-    q, k, v = (tensor.detach().requires_grad_() for tensor in (block.q, block.k, block.v))
+class _Held(nn.Module):
+    """A core as a module, so that the encoding can be lent the parameters that the forward pass had."""
+
+    def __init__(self, encoding: nn.Module) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def forward(self, core: Core, job: Job) -> Tensor:
+        return core(job)
+
+
+def _gradients(
+    core: Core, block: Job, parameters: list[Tensor], wanted: tuple[bool, ...], upstream: Tensor
+) -> list[Tensor | None]:
+    """Those of a block's q, k and v, of the sinks and of the parameters; None for what is not wanted."""
+    given = (block.q, block.k, block.v, block.sinks, *parameters)
+    leaves: list[Any] = [
+        t if t is None else t.detach().requires_grad_(wants) for t, wants in zip(given, wanted, strict=True)
+    ]
+    names = (f"encoding.{name}" for name, _ in block.encoding.named_parameters())
+    lent = dict(zip(names, leaves[4:], strict=True))
+    block = replace(block, **dict(zip(("q", "k", "v", "sinks"), leaves[:4], strict=True)))
     with torch.enable_grad():
-        out = core(replace(block, q=q, k=k, v=v))
-    return torch.autograd.grad(out, [q, k, v, *shared], upstream, allow_unused=True)
+        out = functional_call(_Held(block.encoding), lent, (core, block))
+    chosen = [leaf for leaf, wants in zip(leaves, wanted, strict=True) if wants]
+    found = iter(torch.autograd.grad(out, chosen, upstream, allow_unused=True))
+    return [next(found) if wants else None for wants in wanted]
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    """Where gradients of many blocks are summed: a sum in low precision would stop growing."""
+    return torch.zeros_like(tensor, dtype=torch.float64 if tensor.dtype == torch.float64 else torch.float32)
 
 
 @contextmanager

@@ -31,10 +31,11 @@ def _weights(job: Job, q: Tensor, k: Tensor) -> Tensor:
     logits = logits * job.scale
     if job.softcap is not None:
         logits = job.softcap * torch.tanh(logits / job.softcap)
-    bias = job.bias()
+    bias, visible = job.bias(), job.sight.visible()
     if bias is not None:
-        logits = logits + bias.to(logits.dtype)
-    return _softmax(logits, job.sight.visible(), job.sinks)
+        logits, hidden = logits + bias.to(logits.dtype), bias.isneginf()
+        visible = ~hidden if visible is None else visible & ~hidden
+    return _softmax(logits, visible, job.sinks)
 
 
 def _softmax(logits: Tensor, visible: Tensor | None, sinks: Tensor | None) -> Tensor:

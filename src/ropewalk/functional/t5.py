@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ropewalk._checks import whole
 from ropewalk._errors import RopewalkError
+from ropewalk.functional.rotary import check_positions
 
 
 def t5_bucket(relative: Tensor, *, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False) -> Tensor:
@@ -33,6 +34,8 @@ def t5_bucket(relative: Tensor, *, buckets: int = 32, max_distance: int = 128, b
     Source: Raffel et al. 2019 (arXiv 1910.10683), section 2.1; mesh-tensorflow `_relative_position_bucket`. The borders
     are found once, by the reference's float32 logarithm, and looked up as integers: the same on every device.
     """
+    check_positions(relative)
+    relative = relative.long()  # the sign and the absolute value of a small dtype may have no place in it
     side = whole("t5_bucket", "buckets", buckets, least=4 if bidirectional else 2)
     if bidirectional:
         if side % 2:
@@ -44,7 +47,7 @@ def t5_bucket(relative: Tensor, *, buckets: int = 32, max_distance: int = 128, b
     whole("t5_bucket", "max_distance", max_distance, least=own + 1)
     distance = relative.abs() if bidirectional else (-relative).clamp(min=0)
     borders = _borders(side, own, max_distance).to(relative.device)
-    bucket = torch.bucketize(distance.long(), borders, right=True)
+    bucket = torch.bucketize(distance, borders, right=True)
     return bucket + side * (relative > 0) if bidirectional else bucket
 
 

@@ -101,7 +101,7 @@ class Rotary(Encoding):
         """
         check_positions(positions)
         scaled = self._native
-        if self.scaling is not None and self.scaling.depends_on_length:
+        if self.scaling is not None and self.scaling.depends_on_length and not positions.is_meta:
             scaled = self.frequencies(_lengths(positions) if length is None else length)
         cos, sin = cos_sin(positions, scaled.inv_freq, scaled.attention_factor)
         return cos, -sin if self.reverse else sin
@@ -168,4 +168,5 @@ class Rotary(Encoding):
 
 def _lengths(positions: Tensor) -> Tensor:
     """Each row's largest position + 1: [] for [T], [B] for [B, T]."""
+    positions = positions.long()  # the largest of a small dtype, and one more, has no place in it
     return positions.amax(-1) + 1 if positions.shape[-1] else positions.new_zeros(positions.shape[:-1])

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk._checks import whole
-from ropewalk.functional.rotary import check_positions
+from ropewalk.functional.rotary import check_positions, full_precision
 from ropewalk.modules.encoding import Encoding, float32
 
 
@@ -46,7 +46,8 @@ class Shaw(Encoding):
 
     def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         """q . a, each query's products with all vectors gathered by distance."""
-        products = q @ float32(self.keys, q.device).to(q.dtype).mT
+        with full_precision(q):
+            products = q @ float32(self.keys, q.device).to(q.dtype).mT
         index = self._index(q_positions, k_positions)
         return products.gather(-1, index.expand(*products.shape[:-1], -1))
 
@@ -56,7 +57,8 @@ class Shaw(Encoding):
             return None
         index = self._index(q_positions, k_positions).expand_as(weights)
         by_distance = weights.new_zeros(*weights.shape[:-1], len(self.values)).scatter_add(-1, index, weights)
-        return by_distance @ float32(self.values, weights.device).to(weights.dtype)
+        with full_precision(weights):
+            return by_distance @ float32(self.values, weights.device).to(weights.dtype)
 
     def _index(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         """The row of each pair, [1 or B, 1, T, S]."""

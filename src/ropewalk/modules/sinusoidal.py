@@ -65,19 +65,20 @@ class Sinusoidal(Added):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
         table = state_dict.pop(prefix + NAME, None)
-        if table is not None:
-            self._check(table.reshape(-1, table.shape[-1]))
-        super()._load_from_state_dict(state_dict, prefix, *arguments)
-
-    def _check(self, table: Tensor) -> None:
-        ours = self.rows(_positions.arange(len(table), device="cpu"))
-        # a textbook table is made in float32 throughout: off by some 3e-8 of the position's angle
-        slack = 2 * torch.finfo(table.dtype).eps + 3e-7 * len(table)
-        if ours.shape != table.shape or not torch.allclose(table.detach().cpu().float(), ours, rtol=0, atol=slack):
+        if table is not None and not self._is_ours(table):
             raise RopewalkError(
                 f"Sinusoidal: the table {NAME!r} that was given, {tuple(table.shape)}, is not that of dim={self.dim}, "
                 f"order={self.order!r}, base={self.base:g}, grid={self.grid!r}; build the module that it came from"
             )
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
+
+    def _is_ours(self, table: Tensor) -> bool:
+        if not table.is_floating_point() or not table.dim() or table.shape[-1] != self.dim:
+            return False
+        rows = table.detach().cpu().float().reshape(-1, self.dim)
+        # a textbook table is made in float32 throughout: off by some 3e-8 of the position's angle
+        slack = 2 * torch.finfo(table.dtype).eps + 3e-7 * len(rows)
+        return torch.allclose(rows, self.rows(_positions.arange(len(rows), device="cpu")), rtol=0, atol=slack)
 
     def extra_repr(self) -> str:
         """What `print(model)` shows."""
