@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -26,6 +27,14 @@ def test_an_example_prints_what_it_shows(code, printed):
     with contextlib.redirect_stdout(shown):
         exec(compile(code, "docs", "exec"), {})
     assert shown.getvalue() == printed
+
+
+def test_its_memory_table_is_the_result_file():
+    page = (DOCS / "encodings.md").read_text()
+    rows = json.loads((DOCS.parent / "benchmarks/results/attention-memory.json").read_text())["rows"]
+    for row in rows:
+        assert f"| {row['encoding']} | {row['tokens']:,} | {row['backend']} | {row['peak_mb']:,} |" in page
+        assert row["peak_mb"] < 3000
 
 
 def test_no_example_stands_without_its_output():

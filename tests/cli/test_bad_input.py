@@ -100,7 +100,7 @@ def test_usage(ropewalk, refused):
 
 def test_pictures(ropewalk, refused, tmp_path, model, prose):
     refused(ropewalk("plot", "grid", "--out", tmp_path / "grid.bmp"), ".png or .svg")
-    refused(ropewalk("plot", "grid", "--dim", 3, "--out", tmp_path / "grid.png"), "dim=3 is odd")
+    refused(ropewalk("plot", "grid", "--dim", 0, "--out", tmp_path / "grid.png"), "dim=0 is not a whole number")
     refused(ropewalk("plot", "curves", prose, "--out", tmp_path / "curves.png"), "not a report.json")
     refused(ropewalk("plot", "spectrum", model, "--methods", "yarm", "--out", tmp_path / "s.png"), "'yarm'")
 
