@@ -17,15 +17,15 @@ class FarAway(Encoding):
 
 
 @pytest.mark.parametrize(("encoding", "options", "backend", "reason"), [
-    (NoPE(), {}, "sdpa", "a fused kernel expresses all of it"),
-    (Rotary(16), {"window": 3}, "sdpa", "a fused kernel"),
-    (ALiBi(4), {}, "sdpa", "a fused kernel"),
+    (NoPE(), {}, "sdpa", "torch's kernels express all of it"),
+    (Rotary(16), {"window": 3}, "sdpa", "torch's kernels"),
+    (ALiBi(4), {}, "sdpa", "torch's kernels"),
     (T5Bias(4), {}, "reference", "no gradient to a bias"),
-    (T5Bias(4).requires_grad_(False), {}, "sdpa", "a fused kernel"),
+    (T5Bias(4).requires_grad_(False), {}, "sdpa", "torch's kernels"),
     (Shaw(16, 3), {}, "reference", "no the relation door"),
     (ALiBi(4), {"softcap": 30.0, "sinks": torch.zeros(4)}, "reference", "no softcap, sinks"),
     (ALiBi(4), {"backend": "reference"}, "reference", "it was asked for"),
-    (FarAway(), {}, "sdpa", "a fused kernel"),
+    (FarAway(), {}, "sdpa", "torch's kernels"),
 ])  # fmt: skip
 def test_the_backend_and_why(encoding, options, backend, reason):
     plan = attend(Q, K, K, causal=True, encoding=encoding, explain=True, **options)
@@ -41,10 +41,38 @@ def test_where_nothing_of_the_size_of_t_times_s_is_made_all_queries_run_at_once(
     assert attend(long, long, long, causal=True, encoding=ALiBi(1), explain=True).rows == 64
 
 
+@pytest.mark.parametrize("change", [{"dropout_p": 0.1}, {"v": torch.empty(1, 1, 9000, 12)}])
+def test_queries_run_in_blocks_where_torch_would_fall_back_to_its_plain_formula(change):
+    long = torch.empty(1, 1, 9000, 8)
+    call = {"q": long, "k": long, "v": long, "causal": True, "explain": True}
+    assert attend(**call).rows == 9000
+    assert attend(**call | change).rows == 466
+
+
+class ValuesOnly(Encoding):
+    """Answers at the relation door for values and not for keys."""
+
+    def relation_values(self, weights, q_positions, k_positions):
+        return weights.sum(-1, keepdim=True).expand(*weights.shape[:-1], 16)
+
+
+def test_a_relation_of_the_values_alone_is_heard():
+    out = attend(Q, K, K, causal=True, encoding=ValuesOnly())
+    torch.testing.assert_close(out, attend(Q, K, K, causal=True) + 1, rtol=0, atol=2e-6)
+
+
+class Louder(ALiBi):
+    """No longer what `by_distance` says."""
+
+    def bias(self, q_positions, k_positions):
+        return 2 * super().bias(q_positions, k_positions)
+
+
 @pytest.mark.parametrize(("encoding", "backend", "message"), [
+    (Louder(4), "flex", "a bias that is not by distance alone"),
     (Shaw(16, 3), "sdpa", "'sdpa' cannot express the relation door"),
     (Shaw(16, 3), "flex", "'flex' cannot express the relation door"),
-    (FarAway(), "flex", "a bias that is no DistanceBias"),
+    (FarAway(), "flex", "a bias that is not by distance alone"),
     (T5Bias(4), "flex", "gradients on the CPU"),
     (NoPE(), "flash", "backend='flash' is not one of"),
 ])  # fmt: skip
@@ -88,6 +116,10 @@ def test_attention_across_sequences_needs_no_positions():
     ({"k": K[:, :, :4], "v": K[:, :, :4]}, "6 queries and 4 keys; give both"),
     ({"window": 0}, "window=0"),
     ({"softcap": 0.0}, "softcap=0.0"),
+    ({"scale": float("nan")}, "scale=nan"),
+    ({"scale": torch.tensor(0.3, requires_grad=True)}, "scale=tensor"),
+    ({"encoding": "alibi"}, "encoding='alibi' is no encoding"),
+    ({"encoding": ALiBi(16), "backend": "reference"}, r"bias of shape \(16, 6, 6\) for 4 heads"),
     ({"dropout_p": 1.0}, "dropout_p=1.0"),
     ({"sinks": torch.zeros(2)}, r"sinks of shape \(2,\)"),
     ({"key_mask": torch.zeros(2, 6)}, "bool or 0/1"),

@@ -112,10 +112,25 @@ def test_a_cache_continues_where_positions_were_given():
         model(tokens[:, :1], cache=cache)
 
 
+def test_a_pass_that_fails_midway_leaves_the_cache_as_it_was(monkeypatch):
+    model, cache, tokens = small(ALiBi(2)), Cache(), TOKENS[:, :8] % 50
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(model.blocks[2], "forward", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                model(tokens[:, :5], torch.arange(5), cache=cache)
+    assert cache.length == 0
+    parts = [model(part, cache=cache) for part in tokens.split(4, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, 1), model(tokens), rtol=0, atol=2e-5)
+
+
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: small([NoPE(), NoPE()]), "2 of encoding for 4 layers"),
     (lambda: small(NoPE(), window=[1]), "1 of window for 4 layers"),
     (lambda: small(NoPE())(TOKENS % 50, documents=torch.zeros(300).long()), "documents were given without positions"),
+    (lambda: small("alibi"), "4 layers|no encoding"),
+    (lambda: small(NoPE)(TOKENS % 50), "no encoding"),
+    (lambda: small(NoPE())(TOKENS % 50, key_mask=torch.ones(2, 9).bool()), "0 cached and 300 new tokens"),
     (lambda: small(Learned(8, 32))(TOKENS % 50), "position 299 has no row"),
 ])  # fmt: skip
 def test_refusals(call, message):

@@ -11,7 +11,7 @@ from ropewalk.attention.blocks import by_blocks, rows_at_once
 from ropewalk.attention.job import Job, check_options, check_tensors
 from ropewalk.attention.reference import reference
 from ropewalk.attention.sight import sight
-from ropewalk.modules.encoding import Encoding
+from ropewalk.modules.encoding import Encoding, check_encoding
 from ropewalk.modules.nope import NoPE
 
 BACKENDS = ("auto", "reference", "sdpa", "flex")
@@ -77,7 +77,7 @@ def attend(
         key_mask: [B, S], bool or 0/1, 1 = real.
         documents: numbers of the keys' documents, [S] or [B, S]; the queries are the last T of the keys. Tokens see
             their own document only.
-        scale: of q . k; head_dim^-0.5 where left out.
+        scale: of q . k, a plain number; head_dim^-0.5 where left out. Multiply q by one that is learned.
         softcap: c tanh(logits / c), before the bias is added (flash-attn's order).
         sinks: [H], a logit a head that takes a share of the weights and gives nothing (gpt-oss).
         dropout_p: share of weights to drop; it is applied whenever it is above 0.
@@ -99,14 +99,15 @@ def attend(
         >>> attend(q, k, k, causal=True, encoding=ALiBi(8)).shape
         torch.Size([1, 8, 4, 16])
         >>> print(attend(q, k, k, causal=True, encoding=ALiBi(8), softcap=30.0, explain=True))
-        reference, 131072 queries at once: the fused kernels have no softcap
+        reference, 4 queries at once: the fused kernels have no softcap
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), equation 1, with the doors of `Encoding`.
     """
     one_of("attend", "backend", backend, BACKENDS)
     check_tensors(q, k, v)
-    check_options(q, softcap, sinks, dropout_p)
-    encoding = NoPE() if encoding is None else encoding
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    check_options(q, scale, softcap, sinks, dropout_p)
+    encoding = NoPE() if encoding is None else check_encoding("attend", encoding)
     where = sight(
         q,
         k,
@@ -116,9 +117,8 @@ def attend(
         window=window,
         key_mask=key_mask,
         documents=documents,
-        needed=causal or window is not None or bool(encoding.doors),
+        needed=causal or window is not None or any(door != "embed" for door in encoding.doors),
     )
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
     if not explain:
         q, k = encoding.rotate(q, k, where.q_positions, where.k_positions, length)
     job = Job(q, k, v, where, encoding, scale, softcap, sinks, dropout_p)
@@ -144,15 +144,16 @@ def _choose(job: Job) -> tuple[str, str]:
         return "reference", "the fused kernels give no gradient to a bias"
     if "bias" in job.encoding.doors and job.q.device.type != "cpu" and job.q.dtype.itemsize < 4:
         return "reference", f"the fused kernels of this device would round the bias to {job.q.dtype}"
-    return "sdpa", "a fused kernel expresses all of it"
+    return "sdpa", "torch's kernels express all of it"
 
 
 def _rows(job: Job, backend: str) -> int:
     """All queries at once where nothing of the size T x S is made."""
+    queries = job.q.shape[-2]
     unmasked = "bias" not in job.encoding.doors and (job.sight.everything or job.sight.triangle)
-    if backend == "flex" or (backend == "sdpa" and unmasked):
-        return job.q.shape[-2]
-    return rows_at_once(job)
+    if backend == "flex" or (backend == "sdpa" and unmasked and sdpa.is_fused(job)):
+        return queries
+    return min(rows_at_once(job), queries)
 
 
 def _run(job: Job, plan: Plan) -> Tensor:

@@ -55,8 +55,8 @@ class _Blocks(torch.autograd.Function):
         """`inputs`: q, k, v, the sinks and the encoding's parameters, all that a gradient can be asked of."""
         ctx.core, ctx.rows = core, rows
         nothing: Any = None  # in place of tensors, so that hooks on what is saved can free or move it
-        ctx.rules = replace(job, q=nothing, k=nothing, v=nothing, sinks=nothing)
-        ctx.random = (torch.get_rng_state(), *get_device_states(job.q)) if job.dropout_p else None
+        ctx.rules = replace(job, q=nothing, k=nothing, v=nothing, sinks=nothing, sight=job.sight.copied())
+        ctx.random = torch.get_rng_state(), *get_device_states(job.q)  # an encoding may draw numbers of its own
         ctx.save_for_backward(*inputs)
         out = job.q.new_empty(*job.q.shape[:-1], job.v.shape[-1])
         for block in _slices(job, rows):
@@ -122,11 +122,8 @@ def _zeros(tensor: Tensor) -> Tensor:
 
 
 @contextmanager
-def _replayed(random: tuple[Tensor, list[int], list[Tensor]] | None) -> Iterator[None]:
+def _replayed(random: tuple[Tensor, list[int], list[Tensor]]) -> Iterator[None]:
     """Draw the random numbers of the forward pass again: dropout drops the same weights."""
-    if random is None:
-        yield
-        return
     state, devices, states = random
     with torch.random.fork_rng(devices):
         torch.set_rng_state(state)

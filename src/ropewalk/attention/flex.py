@@ -19,7 +19,7 @@ def refusals(job: Job) -> list[str]:
     learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (job.q, job.k, job.v))
     found = {
         "the relation door, which needs the weights": "relation" in job.encoding.doors,
-        "a bias that is no DistanceBias": "bias" in job.encoding.doors and not isinstance(job.encoding, DistanceBias),
+        "a bias that is not by distance alone": "bias" in job.encoding.doors and not _is_by_distance(job),
         "sinks": job.sinks is not None,
         "dropout": job.dropout_p > 0,
         "float64": job.q.dtype == torch.float64,
@@ -28,8 +28,14 @@ def refusals(job: Job) -> list[str]:
     return [what for what, holds in found.items() if holds]
 
 
+def _is_by_distance(job: Job) -> bool:
+    return isinstance(job.encoding, DistanceBias) and type(job.encoding).bias is DistanceBias.bias
+
+
 def flex(job: Job) -> Tensor:
     """The output of all queries, [B, H, T, D]."""
+    if not job.q.numel() or not job.k.numel():
+        return job.q.new_zeros(*job.q.shape[:-1], job.v.shape[-1])
     where = job.sight
     q_positions, k_positions = (_rows(p, job.q.shape[0]) for p in (where.q_positions, where.k_positions))
     with full_precision(job.q):
@@ -59,7 +65,7 @@ def _score_mod(job: Job, q_positions: Tensor, k_positions: Tensor) -> Callable[.
     if isinstance(job.encoding, DistanceBias):
         low = int(k_positions.min() - q_positions.max())
         distances = torch.arange(low, int(k_positions.max() - q_positions.min()) + 1, device=job.q.device)
-        table = job.encoding.by_distance(distances[None])[:, 0].contiguous()
+        table = job.checked(job.encoding.by_distance(distances[None]))[0, :, 0].expand(job.q.shape[1], -1).contiguous()
 
     def score(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         if job.softcap is not None:

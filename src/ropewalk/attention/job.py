@@ -1,5 +1,6 @@
 """One call of attention, checked: what every backend is given."""
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -45,8 +46,10 @@ class Job:
     def bias(self) -> Tensor | None:
         """The encoding's bias, [1 or B, 1 or H, T, S]."""
         bias = self.encoding.bias(self.sight.q_positions, self.sight.k_positions)
-        if bias is None:
-            return None
+        return None if bias is None else self.checked(bias)
+
+    def checked(self, bias: Tensor) -> Tensor:
+        """An encoding's bias with all four axes, where it fits the heads."""
         if bias.dim() not in (3, 4) or bias.shape[-3] not in (1, self.q.shape[1]):
             raise RopewalkError(
                 f"attend: {type(self.encoding).__name__} gave a bias of shape {tuple(bias.shape)} for "
@@ -67,8 +70,9 @@ def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise RopewalkError(f"attend: q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; give one floating-point dtype")
 
 
-def check_options(q: Tensor, softcap: float | None, sinks: Tensor | None, dropout_p: float) -> None:
-    """A softcap above 0, sinks [H], a share of weights to drop below 1."""
+def check_options(q: Tensor, scale: float, softcap: float | None, sinks: Tensor | None, dropout_p: float) -> None:
+    """A plain number of a scale, a softcap above 0, sinks [H], a share of weights to drop below 1."""
+    number("attend", "scale", scale, least=-math.inf)
     if softcap is not None:
         number("attend", "softcap", softcap, least=0, above=True)
     if sinks is not None and sinks.shape != (q.shape[1],):

@@ -18,6 +18,11 @@ def refusals(job: Job) -> list[str]:
     return [what for what, holds in found.items() if holds]
 
 
+def is_fused(job: Job) -> bool:
+    """Whether torch surely takes a kernel that holds no T x S tensor; its plain formula serves the other calls."""
+    return job.dropout_p == 0 and job.v.shape[-1] == job.q.shape[-1]
+
+
 def sdpa(job: Job) -> Tensor:
     """The output of all queries of the job, [B, H, T, D]."""
     triangle = job.sight.triangle and "bias" not in job.encoding.doors

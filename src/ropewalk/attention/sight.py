@@ -1,6 +1,7 @@
 """Who sees whom: causal, window, padding and documents, by positions."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,6 +66,11 @@ class Sight:
             k_documents=None if self.k_documents is None else self.k_documents[..., columns],
             trailing=False,
         )
+
+    def copied(self) -> "Sight":
+        """The same, whatever is done in place to the tensors that were given."""
+        own: dict[str, Any] = {name: value.clone() for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **own)
 
     def visible(self) -> Tensor | None:
         """Which keys each query sees, bool [1 or B, 1, T, S]; None where every query sees every key."""

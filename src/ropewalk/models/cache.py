@@ -23,16 +23,12 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self._layers: list[tuple[Tensor, Tensor]] = []
+        self.length = 0  # tokens held
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self._positions: Tensor | None = None
 
-    @property
-    def length(self) -> int:
-        """Tokens held."""
-        return self._layers[0][0].shape[-2] if self._layers else 0
-
     def place(self, positions: Tensor | None) -> Tensor | None:
-        """Take in the positions [T] or [B, T] of the next tokens; give those of all keys.
+        """Positions of all keys once tokens at `positions`, [T] or [B, T], are in.
 
         None for None: then every token stands where it was put, the first at 0.
         """
@@ -42,20 +38,21 @@ class Cache:
                     "Decoder: the cache holds tokens at positions of their own; give positions, or key_mask"
                 )
             return None
-        if self.length:
-            old = (
-                _positions.arange(self.length, device=positions.device) if self._positions is None else self._positions
-            )
-            rows = torch.broadcast_shapes(old.shape[:-1], positions.shape[:-1])
-            positions = torch.cat([part.expand(*rows, part.shape[-1]) for part in (old, positions)], dim=-1)
-        self._positions = positions
-        return positions
+        if not self.length:
+            return positions
+        old = _positions.arange(self.length, device=positions.device) if self._positions is None else self._positions
+        rows = torch.broadcast_shapes(old.shape[:-1], positions.shape[:-1])
+        return torch.cat([part.expand(*rows, part.shape[-1]) for part in (old, positions)], dim=-1)
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """All keys and values of a layer, those of the new tokens last."""
-        if layer == len(self._layers):
-            self._layers.append((k, v))
-        else:
-            old_k, old_v = self._layers[layer]
-            self._layers[layer] = torch.cat((old_k, k), dim=-2), torch.cat((old_v, v), dim=-2)
-        return self._layers[layer]
+        """All keys and values of a layer, those of the new tokens last; they stay once `advance` is told."""
+        if self.length:
+            old_k, old_v = (old[:, :, : self.length] for old in self._layers[layer])
+            k, v = torch.cat((old_k, k), dim=-2), torch.cat((old_v, v), dim=-2)
+        self._layers[layer] = k, v
+        return k, v
+
+    def advance(self, tokens: int, positions: Tensor | None) -> None:
+        """Hold `tokens` more, now that every layer has them; a pass that failed before this left nothing behind."""
+        self.length += tokens
+        self._positions = positions

@@ -10,7 +10,7 @@ from ropewalk import positions as _positions
 from ropewalk._errors import RopewalkError
 from ropewalk.attention import attend
 from ropewalk.models.cache import Cache
-from ropewalk.modules.encoding import Encoding
+from ropewalk.modules.encoding import Encoding, check_encoding
 
 
 class Decoder(nn.Module):
@@ -53,7 +53,7 @@ class Decoder(nn.Module):
         tied: bool = False,
     ) -> None:
         super().__init__()
-        each = _one_a_layer("encoding", encoding, layers)
+        each = [check_encoding("Decoder", one) for one in _one_a_layer("encoding", encoding, layers)]
         self.encodings = nn.ModuleList(each)
         self._distinct = [layer for layer in range(layers) if each.index(each[layer]) == layer]
         self.windows = _one_a_layer("window", window, layers)
@@ -93,21 +93,28 @@ class Decoder(nn.Module):
         past, new = 0 if cache is None else cache.length, tokens.shape[-1]
         if positions is None and documents is not None:
             raise RopewalkError("Decoder: documents were given without positions; see positions.from_cu_seqlens")
+        if key_mask is not None and key_mask.shape[-1] != past + new:
+            raise RopewalkError(
+                f"Decoder: key_mask of shape {tuple(key_mask.shape)} has to cover {past} cached and {new} new tokens"
+            )
         if positions is None and key_mask is not None:
             positions = _positions.from_attention_mask(key_mask)[:, past:]
         x = self.embedding(tokens)
         where = _positions.arange(new, past, device=x.device) if positions is None else positions
         for layer in self._distinct:  # a shared encoding adds its positions once
             x = self.encodings[layer].embed(x, where)  # type: ignore[operator]
+        places = positions if cache is None else cache.place(positions)
         sight: dict[str, Any] = {
             "q_positions": positions,
-            "k_positions": positions if cache is None else cache.place(positions),
+            "k_positions": places,
             "key_mask": key_mask,
             "documents": documents,
             "length": length,
         }
         for layer, block in enumerate(self.blocks):
             x = block(x, cache, layer, encoding=self.encodings[layer], window=self.windows[layer], **sight)
+        if cache is not None:
+            cache.advance(new, places)
         return self.head(self.norm(x))
 
 

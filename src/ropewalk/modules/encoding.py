@@ -24,7 +24,8 @@ class Encoding(nn.Module):
     `relation`   q . a(distance) beside q . k, and values    `Shaw`
     ===========  ==========================================  =====================================
 
-    Positions are integers, [T] or [B, T]. Example:
+    Positions are integers, [T] or [B, T]. What an encoding learns are its parameters: no other tensor gets a gradient
+    where `attend` takes queries in blocks. Example:
         >>> class Recent(Encoding):
         ...     def bias(self, q_positions, k_positions):
         ...         return (k_positions - q_positions[..., None] > -4).float()[..., None, :, :]
@@ -34,8 +35,9 @@ class Encoding(nn.Module):
 
     @property
     def doors(self) -> tuple[str, ...]:
-        """Those at which this encoding answers."""
-        return tuple(door for door in DOORS if getattr(type(self), door) is not getattr(Encoding, door))
+        """Those at which this encoding answers: whose methods its class overrides."""
+        methods = {door: (door,) for door in DOORS} | {"relation": ("relation", "relation_values")}
+        return tuple(door for door, names in methods.items() if any(_overrides(type(self), name) for name in names))
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Token vectors [B, T, C] with what their positions add, in the dtype of `x`."""
@@ -58,6 +60,17 @@ class Encoding(nn.Module):
     def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
         """What is added to the output [B, H, T, D] of attention weights [B, H, T, S]."""
         return None
+
+
+def check_encoding(owner: str, given: object) -> Encoding:
+    """`given` where it is an encoding."""
+    if not isinstance(given, Encoding):
+        raise RopewalkError(f"{owner}: encoding={given!r} is no encoding; give an object such as Rotary(64) or NoPE()")
+    return given
+
+
+def _overrides(kind: type, name: str) -> bool:
+    return getattr(kind, name) is not getattr(Encoding, name)
 
 
 class Added(Encoding):
