@@ -51,6 +51,7 @@ def test_packed_documents_cut_over_devices():
     (lambda: positions.from_attention_mask(torch.ones(3, dtype=torch.bool)), r"\(3,\)"),
     (lambda: positions.from_cu_seqlens(torch.tensor([1, 3])), "cu_seqlens"),
     (lambda: positions.from_cu_seqlens(torch.tensor([0, 3, 2])), "cu_seqlens"),
+    (lambda: positions.from_cu_seqlens(torch.tensor([0, 3, 2], dtype=torch.uint8)), "cu_seqlens"),
     (lambda: positions.documents(torch.tensor([0.0, 3.0])), "cu_seqlens"),
     (lambda: positions.context_parallel(6, 0, 2), "length=6 does not divide into 4 chunks"),
     (lambda: positions.context_parallel(8, 2, 2), "rank=2"),

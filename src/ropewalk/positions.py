@@ -106,8 +106,8 @@ def check_mask(owner: str, mask: Tensor) -> Tensor:
 
 
 def _starts(owner: str, cu_seqlens: Tensor) -> Tensor:
-    rises = cu_seqlens.dim() == 1 and len(cu_seqlens) > 1 and not cu_seqlens.is_floating_point()
-    if not rises or cu_seqlens[0] != 0 or (cu_seqlens.diff() < 0).any():
+    integers = cu_seqlens.dim() == 1 and len(cu_seqlens) > 1 and not cu_seqlens.is_floating_point()
+    if not integers or cu_seqlens[0] != 0 or (cu_seqlens.long().diff() < 0).any():  # uint8 would wrap
         raise RopewalkError(
             f"positions.{owner}: cu_seqlens is 0, then where each document ends, in order: integers [N + 1]"
         )

@@ -22,8 +22,8 @@ class FarAway(Encoding):
     (ALiBi(4), {}, "sdpa", "torch's kernels"),
     (T5Bias(4), {}, "reference", "no gradient to a bias"),
     (T5Bias(4).requires_grad_(False), {}, "sdpa", "torch's kernels"),
-    (Shaw(16, 3), {}, "reference", "no the relation door"),
-    (ALiBi(4), {"softcap": 30.0, "sinks": torch.zeros(4)}, "reference", "no softcap, sinks"),
+    (Shaw(16, 3), {}, "reference", "cannot express the relation door"),
+    (ALiBi(4), {"softcap": 30.0, "sinks": torch.zeros(4)}, "reference", "cannot express softcap, sinks"),
     (ALiBi(4), {"backend": "reference"}, "reference", "it was asked for"),
     (FarAway(), {}, "sdpa", "torch's kernels"),
 ])  # fmt: skip

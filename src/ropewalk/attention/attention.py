@@ -99,7 +99,7 @@ def attend(
         >>> attend(q, k, k, causal=True, encoding=ALiBi(8)).shape
         torch.Size([1, 8, 4, 16])
         >>> print(attend(q, k, k, causal=True, encoding=ALiBi(8), softcap=30.0, explain=True))
-        reference, 4 queries at once: the fused kernels have no softcap
+        reference, 4 queries at once: the fused kernels cannot express softcap
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), equation 1, with the doors of `Encoding`.
     """
@@ -139,7 +139,7 @@ def _plan(job: Job, backend: str) -> Plan:
 def _choose(job: Job) -> tuple[str, str]:
     refused = sdpa.refusals(job)
     if refused:
-        return "reference", f"the fused kernels have no {', '.join(refused)}"
+        return "reference", f"the fused kernels cannot express {', '.join(refused)}"
     if job.bias_learns:
         return "reference", "the fused kernels give no gradient to a bias"
     if "bias" in job.encoding.doors and job.q.device.type != "cpu" and job.q.dtype.itemsize < 4:
