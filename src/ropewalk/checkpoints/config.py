@@ -1,60 +1,37 @@
 """`from_config`: what a checkpoint states about position, from its config."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ropewalk._checks import number, whole
-from ropewalk._errors import RopewalkError
-from ropewalk.checkpoints.gguf import read_gguf_config
+from ropewalk.checkpoints.axes import axial_pairs, section_axes
+from ropewalk.checkpoints.doctor import examine
+from ropewalk.checkpoints.errors import ConfigError
+from ropewalk.checkpoints.facts import Facts
+from ropewalk.checkpoints.layers import has_its_rotation, layer_base, layer_types, rotates, window
+from ropewalk.checkpoints.parts import chosen
+from ropewalk.checkpoints.rope_dicts import ALL, BASE, SHARE, rope_dicts
 from ropewalk.checkpoints.rope_keys import from_keys, rope_type
-from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
-from ropewalk.scaling import Linear, Proportional, Scaling
+from ropewalk.checkpoints.source import read_config
+from ropewalk.checkpoints.spec import ROTATING, LayerSpec, ModelSpec
+from ropewalk.scaling import Linear, Scaling, YaRN
+from ropewalk.scaling._base import mscale
 
 
-class Defaults(NamedTuple):
-    """What transformers takes where a config is silent."""
-
-    base: float = 10_000.0
-    window: int | None = None
-    head_dim: int | None = None  # None: hidden_size / num_attention_heads
-
-
-# Model types that rotate as Llama does: whole heads in the half layout, one base and one scaling for all layers.
-LLAMA_LIKE = {
-    "llama": Defaults(),
-    "mistral": Defaults(window=4096),
-    "mixtral": Defaults(base=1_000_000.0),
-    "olmo2": Defaults(),
-    "qwen2": Defaults(window=4096),
-    "qwen3": Defaults(window=4096, head_dim=128),
-}
-NOT_ROTARY = {
-    "gpt2": "a learned table",
-    "gpt_neo": "a learned table",
-    "opt": "a learned table",
-    "bert": "a learned table",
-    "roberta": "a learned table",
-    "bart": "a learned table",
-    "bloom": "ALiBi",
-    "mpt": "ALiBi",
-    "t5": "T5's bias",
-}
-
-
-def from_config(source: Any) -> ModelSpec:
+def from_config(source: Any, *, part: str | None = None) -> ModelSpec:
     """The position encoding of a checkpoint, as transformers computes it.
 
     Args:
-        source: a dict, a transformers config object, a config.json, a model directory, or a .gguf file.
+        source: a dict, a transformers config object, a config.json, a model directory, a .gguf file, a preset's name,
+            or a model id in the local Hugging Face cache.
+        part: of a composite model, the key of the sub-config to read ("vision_config"); left out, its text part.
 
     Returns:
-        ModelSpec, whose `layers[i].rotary()` is the encoding of layer i.
+        ModelSpec, whose `layers[i].rotary()` is the encoding of layer i, and whose `findings` say where the config and
+        what is computed from it part ways.
 
     Raises:
-        RopewalkError: not a rotary model, an unknown model type, or a key that is missing, unknown or impossible;
+        RopewalkError: no such config, an unknown model type, or a key that is missing, unknown or impossible;
             the message names it.
 
     Example:
@@ -62,139 +39,185 @@ def from_config(source: Any) -> ModelSpec:
         ...                     "num_hidden_layers": 1, "max_position_embeddings": 2048, "rope_theta": 10000.0})
         >>> spec.native_length, spec.layers[0].head_dim
         (2048, 32)
+        >>> from_config("llama-3.1-8b").scaling
+        Llama3(factor=8.0, original_length=8192, low_freq_factor=1.0, high_freq_factor=4.0)
     """
-    config = read_config(source)
-    model_type = str(_required(config, "model_type"))
-    if model_type in NOT_ROTARY:
-        raise RopewalkError(
-            f"model_type {model_type!r} uses {NOT_ROTARY[model_type]} and has no rotary encoding; "
-            "only rotary models can be extended by a scaling"
+    return examined(source, part=part, to=None)
+
+
+def examined(source: Any, *, part: str | None, to: int | None) -> ModelSpec:
+    """`from_config`, with the findings about reading `to` tokens among the others."""
+    whole = read_config(source)
+    facts, where = chosen(whole, part)
+    spec = replace(_spec(facts), config=whole, part=where)
+    return replace(spec, findings=examine(facts, spec, to))
+
+
+def _spec(facts: Facts) -> ModelSpec:
+    encoding = facts.rule.encoding if has_its_rotation(facts) else facts.rule.otherwise
+    if encoding not in ROTATING:
+        return _without_rotation(facts, encoding)
+    max_length = facts.count("max_position_embeddings")
+    original = facts.count("original_max_position_embeddings") if _has_original(facts) else None
+    dicts = rope_dicts(facts)
+    kinds = layer_types(facts)
+    layers = tuple(_layer(facts, dicts, kind, index, max_length, original) for index, kind in enumerate(kinds))
+    spec = ModelSpec(facts.model_type, None, max_length, layers, dict(facts.config), rule=facts.rule)
+    return replace(spec, native_length=_native_length(spec, original))
+
+
+def _has_original(facts: Facts) -> bool:
+    """Whether a top-level original length counts: transformers ignores it in types with a dict for each layer type."""
+    return not facts.rule.is_per_layer
+
+
+def _without_rotation(facts: Facts, encoding: str) -> ModelSpec:
+    rule = facts.rule
+    if not encoding:
+        raise ConfigError(
+            "model-type-without-rule",
+            f"model_type {facts.model_type!r} is known to transformers, but not among those whose position encoding is "
+            "in the table: which tables or biases it holds would be a guess",
+            "read one of its parts with part=..., if it has any",
         )
-    if model_type not in LLAMA_LIKE:
-        raise RopewalkError(
-            f"model_type {model_type!r} is not among those whose rotary facts are known "
-            f"({', '.join(sorted(LLAMA_LIKE))}): its layout, rotary width and per-layer rules would be a guess"
+    length = table_length(facts) if encoding in ("learned", "sinusoidal", "alibi") else None
+    layer = LayerSpec(None, None, None, encoding=encoding)
+    count = facts.count("num_hidden_layers") or 1
+    return ModelSpec(facts.model_type, length, length, (layer,) * count, dict(facts.config), rule=rule)
+
+
+def table_length(facts: Facts) -> int | None:
+    """How many positions a table has for tokens; None where it states none."""
+    table = facts.rule.table
+    if "length" not in table:
+        return None
+    first = table.get("first_row", 0)
+    if first == "pad_token_id+1":
+        first = (facts.count("pad_token_id", least=0) or 0) + 1
+    usable = facts.needed(table["length"]) + table.get("extra_rows", 0) - first
+    if usable < 1:
+        raise ConfigError(
+            "value-impossible", f"config: {facts.key(table['length'])} leaves no row of the table for a token", ""
         )
-    max_length = _count(config, "max_position_embeddings")
-    keys, base = _rope_keys(config), _base(config, LLAMA_LIKE[model_type].base)
-    original = config.get("original_max_position_embeddings")
-    if original is not None:
-        original = whole("config", "original_max_position_embeddings", original, least=1)
-    scaling = from_keys(keys, max_length=max_length, original_length=original)
-    layer, windows = _layer(config, model_type, keys, base, scaling), _windows(config, model_type)
-    layers = tuple(replace(layer, window=window) for window in windows)
-    native_length = _native_length(scaling, max_length, original)
-    return ModelSpec(model_type, native_length, max_length, layers, dict(config))
-
-
-def read_config(source: Any) -> dict[str, Any]:
-    """The config behind `source`, as a plain dict."""
-    if isinstance(source, Mapping):
-        return dict(source)
-    if hasattr(source, "to_dict"):
-        return source.to_dict()
-    path = Path(source)
-    if path.is_dir():
-        path = path / "config.json"
-    if not path.is_file():
-        raise RopewalkError(f"{path}: no such file; give a model directory with a config.json, or a .gguf file")
-    if path.suffix == ".gguf":
-        return read_gguf_config(path)
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise RopewalkError(f"{path}: not JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise RopewalkError(f"{path}: holds {type(config).__name__}, not the object that a config is")
-    return config
-
-
-def _required(config: Mapping[str, Any], key: str) -> Any:
-    if config.get(key) is None:
-        raise RopewalkError(f"config: the key {key!r} is missing")
-    return config[key]
-
-
-def _count(config: Mapping[str, Any], key: str) -> int:
-    return whole("config", key, _required(config, key), least=1)
-
-
-def _rope_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The rope dict, from whichever spelling the config has; two that disagree are an error."""
-    dicts = {key: config[key] for key in ("rope_parameters", "rope_scaling") if config.get(key)}
-    for name, keys in dicts.items():
-        if not isinstance(keys, Mapping):
-            raise RopewalkError(f"config: {name}={keys!r} is not an object with a rope_type")
-        if any(isinstance(value, Mapping) for value in keys.values()):
-            raise RopewalkError(f"config: {name} holds one set of keys for each layer type, which is not read yet")
-    if len(dicts) == 2:
-        _refuse_clash(*dicts.values())
-    return {key: value for keys in dicts.values() for key, value in keys.items()}
-
-
-def _refuse_clash(new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
-    """A key in one dict only is a clash too: each reader takes one dict whole."""
-    left, right = ({**keys, "rope_type": rope_type(keys)} for keys in (new, old))
-    missing = object()
-    names = (set(left) | set(right)) - {"type", "rope_theta"}  # the base is compared wherever it stands
-    clash = sorted(name for name in names if left.get(name, missing) != right.get(name, missing))
-    if clash:
-        raise RopewalkError(f"config: rope_parameters and rope_scaling disagree on {', '.join(map(repr, clash))}")
-
-
-def _base(config: Mapping[str, Any], default: float) -> float:
-    """The base, wherever it is stated; two that disagree are an error."""
-    places = [config, *(config.get(k) or {} for k in ("rope_parameters", "rope_scaling"))]
-    stated = [None if p.get("rope_theta") is None else p["rope_theta"] for p in places]
-    bases = {number("config", "rope_theta", base, least=1, above=True) for base in stated if base is not None}
-    if len(bases) > 1:
-        raise RopewalkError(f"config: rope_theta is stated as {' and as '.join(f'{b:g}' for b in sorted(bases))}")
-    if config.get("rope_scaling") and stated[1] is not None and stated[0] is stated[2] is None:
-        raise RopewalkError(
-            "config: rope_theta stands in rope_parameters alone, and readers that take rope_scaling would miss it; "
-            "write it at the top level too"
-        )
-    return bases.pop() if bases else default
+    return usable
 
 
 def _layer(
-    config: Mapping[str, Any], model_type: str, keys: Mapping[str, Any], base: float, scaling: Scaling | None
+    facts: Facts,
+    dicts: Mapping[str, dict[str, Any] | None],
+    kind: str,
+    index: int,
+    max_length: int | None,
+    original: int | None,
 ) -> LayerSpec:
-    head_dim = config.get("head_dim", LLAMA_LIKE[model_type].head_dim)
-    if head_dim is None:
-        head_dim = _count(config, "hidden_size") // _count(config, "num_attention_heads")
-    if whole("config", "head_dim", head_dim, least=2) % 2:
-        raise RopewalkError(f"config: head_dim={head_dim} is odd; a rotation turns pairs")
-    share = keys.get("partial_rotary_factor", config.get("partial_rotary_factor"))
-    if share not in (None, 1) and not isinstance(scaling, Proportional):
-        raise RopewalkError(
-            f"config: partial_rotary_factor={share!r} in a {model_type!r} model, which rotates whole heads: "
-            "transformers reads the key for some rope types and ignores it for others"
+    facts = facts.under(_own_values(facts, index))
+    label = facts.rule.labels.get(kind, kind) if facts.rule.is_per_layer else ALL
+    keys = dicts.get(label)
+    head_dim = _head_dim(facts, kind)
+    seen = window(facts, kind)
+    if keys is None or not rotates(facts, kind, index):
+        return LayerSpec(head_dim, None, None, window=seen, encoding="none", kind=kind)
+    scaling = from_keys(_known(facts, keys), max_length=max_length, original_length=original, alpha=facts.rule.alpha)
+    base = layer_base(facts, index) or keys[BASE]
+    spec = LayerSpec(head_dim, head_dim, base, scaling, facts.rule.layout, seen, kind=kind)
+    return _placed(facts, keys, spec)
+
+
+def _own_values(facts: Facts, index: int) -> Mapping[str, Any]:
+    """What per_layer_config states for one layer; transformers writes its keys as "05" and reads 5 too."""
+    listed = facts.config.get("per_layer_config") or {}
+    return next((values for key, values in listed.items() if str(key).isdigit() and int(key) == index), {})
+
+
+def _head_dim(facts: Facts, kind: str) -> int:
+    """The width of what is rotated."""
+    rule = facts.rule
+    if kind in rule.widths and "head_dim" not in _stated_for_layer(facts):
+        key, default = rule.widths[kind]
+        return facts.count(key) or default
+    if rule.width != "head_dim":
+        return facts.needed(rule.width)
+    stated = facts.count("head_dim", least=2)
+    if stated is not None:
+        return stated
+    if "head_dim" in rule.needs:
+        return facts.needed("head_dim")
+    if "memory_attention_hidden_size" in rule.defaults:
+        return facts.needed("memory_attention_hidden_size") // (
+            facts.needed("memory_attention_downsample_rate") * facts.needed("memory_attention_num_attention_heads")
         )
-    return LayerSpec(head_dim, head_dim, base, scaling)
+    wide = facts.needed("embed_dim") if "embed_dim" in rule.defaults else facts.needed("hidden_size")
+    return wide // facts.needed("num_attention_heads")
 
 
-def _windows(config: Mapping[str, Any], model_type: str) -> list[int | None]:
-    """Each layer's window: all of Mistral's, Qwen's from `max_window_layers` on and only when switched on."""
-    layers = _count(config, "num_hidden_layers")
-    if model_type not in ("mistral", "mixtral", "qwen2", "qwen3"):
-        return [None] * layers
-    window = config.get("sliding_window", LLAMA_LIKE[model_type].window)
-    if window is not None:
-        window = whole("config", "sliding_window", window, least=1)
-    if not model_type.startswith("qwen"):
-        return [window] * layers
-    if not config.get("use_sliding_window"):
-        return [None] * layers
-    first = whole("config", "max_window_layers", config.get("max_window_layers", 28), least=0)
-    kinds = config.get("layer_types") or ["full_attention"] * first + ["sliding_attention"] * (layers - first)
-    return [window if kind == "sliding_attention" else None for kind in kinds[:layers]]
+def _stated_for_layer(facts: Facts) -> Mapping[str, Any]:
+    return facts.config if facts.is_part and "per_layer_config" in facts.config else {}
 
 
-def _native_length(scaling: Scaling | None, max_length: int, original: int | None) -> int:
+def _known(facts: Facts, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of the frequencies; nested dicts do not honour truncate in transformers, which reads it elsewhere."""
+    dropped = {"truncate"} if facts.rule.is_per_layer else set()
+    return {key: value for key, value in keys.items() if key not in dropped}
+
+
+def _placed(facts: Facts, keys: Mapping[str, Any], spec: LayerSpec) -> LayerSpec:
+    """`spec` with which features rotate, how they pair, and which coordinate each pair looks at."""
+    rule, head_dim = facts.rule, spec.head_dim
+    assert head_dim is not None
+    if rule.encoding == "axial":
+        axes, slots, grid = axial_pairs(rule.axes or "blocks", head_dim)
+        spec = replace(spec, encoding="axial", rotary_dim=2 * len(axes), groups=rule.groups)
+        return replace(spec, axes=axes, slots=slots, grid=grid)
+    rotary_dim = _rotary_dim(facts, keys, head_dim)
+    placed: dict[str, Any] = {
+        "rotary_dim": rotary_dim,
+        "block": rule.block,
+        "reverse": rule.reverse,
+        "output": rule.output,
+    }
+    if rule.switch and facts.get(rule.switch) is False:
+        placed |= {"layout": "half", "output": None}
+    if rule.axes:
+        sections = keys.get("mrope_section") or rule.sections
+        placed |= {"axes": section_axes(rule.axes, sections, rotary_dim // 2)} if _has_axes(rule, sections) else {}
+    if rule.softmax and isinstance(spec.scaling, YaRN) and keys.get("mscale_all_dim"):
+        placed["softmax_factor"] = mscale(spec.scaling.factor, keys["mscale_all_dim"]) ** 2
+    return replace(spec, **placed)
+
+
+def _has_axes(rule: Any, sections: Any) -> bool:
+    return rule.axes == "alternating" or sections is not None
+
+
+def _rotary_dim(facts: Facts, keys: Mapping[str, Any], head_dim: int) -> int:
+    """How many features rotate: the plain type ignores the share in most of transformers' models, the scaled never."""
+    rule = facts.rule
+    if rule.turning and facts.get(rule.turning) is not None:
+        rotary_dim = facts.needed(rule.turning)
+    elif rule.width != "head_dim" or rope_type(keys) == "proportional":
+        rotary_dim = head_dim
+    elif rule.share or rope_type(keys) != "default":
+        rotary_dim = int(head_dim * keys[SHARE])
+    else:
+        rotary_dim = head_dim
+    if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
+        key = facts.key("head_dim")
+        raise ConfigError(
+            "value-impossible",
+            f"config: {rotary_dim} of the head's features would rotate ({key}={head_dim}, "
+            f"partial_rotary_factor={keys[SHARE]:g}); a rotation turns pairs",
+            "give an even number of at most the head's width",
+        )
+    return rotary_dim
+
+
+def _native_length(spec: ModelSpec, original: int | None) -> int | None:
     """Tokens before any scaling: stated by most; PI alone states only its factor."""
+    scaling: Scaling | None = spec.scaling
     if original is not None:
         return original
+    if spec.max_length is None:
+        return None
     if isinstance(scaling, Linear):
-        return round(max_length / scaling.factor)
-    return getattr(scaling, "original_length", max_length)
+        return round(spec.max_length / scaling.factor)
+    return getattr(scaling, "original_length", spec.max_length)

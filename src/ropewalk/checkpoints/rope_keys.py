@@ -7,12 +7,18 @@ from torch import Tensor
 
 from ropewalk._checks import whole
 from ropewalk._errors import RopewalkError
-from ropewalk.scaling import DynamicNTK, Linear, Llama3, LongRoPE, MrRoPE, Proportional, Scaling, YaRN
+from ropewalk.checkpoints.errors import ConfigError
+from ropewalk.checkpoints.facts import impossible_if
+from ropewalk.scaling import NTK, DynamicNTK, Linear, Llama3, LongRoPE, MrRoPE, Proportional, Scaling, YaRN
 
 # Hugging Face's key for each of our parameters, where the two names differ.
 HF_NAMES = {"original_length": "original_max_position_embeddings", "fraction": "partial_rotary_factor"}
 MSCALES = ("short_mscale", "long_mscale")  # vLLM's names for the attention factor of `longrope`
-COMMON = frozenset({"rope_type", "type", "rope_theta", "partial_rotary_factor"})
+# Read elsewhere, or by models in ways that leave the frequencies alone.
+COMMON = frozenset(
+    {"rope_type", "type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved", "interleaved"}
+    | {"xdrope_section", "llama_4_scaling_beta", "max_position_embeddings"}
+)
 # rope_type -> required keys, optional keys. A key outside them is an error, never dropped.
 KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "default": (frozenset(), frozenset()),
@@ -29,7 +35,8 @@ KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "llama3": (frozenset({"factor", "original_length", "low_freq_factor", "high_freq_factor"}), frozenset()),
     "proportional": (frozenset({"partial_rotary_factor"}), frozenset({"factor"})),
 }
-ALIASES = {"su": "longrope"}
+KNOWN = f"known are {', '.join(sorted(KEYS))}"
+ALIASES = {"su": "longrope", "mrope": "default", "axial": "default", "xdrope": "dynamic"}
 
 
 def rope_type(keys: Mapping[str, Any]) -> str:
@@ -37,39 +44,52 @@ def rope_type(keys: Mapping[str, Any]) -> str:
     new, old = keys.get("rope_type"), keys.get("type")
     for value in (new, old):
         if value is not None and not isinstance(value, str):
-            raise RopewalkError(f"rope_type={value!r} is not a name; known are {', '.join(sorted(KEYS))}")
+            raise ConfigError("rope-type-unknown", f"rope_type={value!r} is not a name", KNOWN)
     if new is not None and old is not None and ALIASES.get(new, new) != ALIASES.get(old, old):
-        raise RopewalkError(f"rope_type={new!r} and type={old!r} contradict each other; keep one of them")
+        raise ConfigError(
+            "rope-type-contradicted", f"rope_type={new!r} and type={old!r} contradict each other", "keep one of them"
+        )
     named = new if new is not None else old
     named = ALIASES.get(named, named) if named is not None else "default"
     if named not in KEYS:
-        raise RopewalkError(f"rope_type={named!r} is unknown; known are {', '.join(sorted(KEYS))}")
+        raise ConfigError("rope-type-unknown", f"rope_type={named!r} is unknown", KNOWN)
     return named
 
 
-def from_keys(keys: Mapping[str, Any], *, max_length: int, original_length: int | None) -> Scaling | None:
+def from_keys(
+    keys: Mapping[str, Any], *, max_length: int | None, original_length: int | None, alpha: bool = False
+) -> Scaling | None:
     """The scaling that `keys` state, as transformers computes it; None for plain rotary.
 
     Args:
         keys: the content of `rope_parameters` or `rope_scaling`.
         max_length: the config's max_position_embeddings.
         original_length: the config's top-level original_max_position_embeddings, which wins over the nested one.
+        alpha: whether the model type takes `dynamic` with the key alpha for a static NTK (HunYuan).
 
     Raises:
-        RopewalkError: a missing, unknown, null or impossible key, named.
+        ConfigError: a missing, unknown, null or impossible key, named.
     """
     kind = rope_type(keys)
+    if alpha and kind == "dynamic" and keys.get("alpha") is not None:
+        return impossible_if(lambda: NTK(keys["alpha"]))
     given = _checked(kind, keys, original_length)
     build: dict[str, Callable[..., Scaling | None]] = {
         "default": lambda: None,
         "linear": Linear,
-        "dynamic": lambda factor: DynamicNTK(factor, max_length),
+        "dynamic": lambda factor: DynamicNTK(factor, _maximum(max_length)),
         "yarn": _yarn,
         "llama3": Llama3,
         "longrope": lambda **given: _long_rope(max_length, **given),
         "proportional": lambda partial_rotary_factor, **k: Proportional(partial_rotary_factor, **k),
     }
-    return build[kind](**given)
+    return impossible_if(lambda: build[kind](**given))
+
+
+def _maximum(max_length: int | None) -> int:
+    if max_length is None:
+        raise ConfigError("key-missing", "config: the key 'max_position_embeddings' is missing", "this type needs it")
+    return max_length
 
 
 def _yarn(**given: Any) -> YaRN:
@@ -82,11 +102,14 @@ def _yarn(**given: Any) -> YaRN:
     return YaRN(**given)
 
 
-def _long_rope(max_length: int, original_length: int, **given: Any) -> LongRoPE:
+def _long_rope(max_length: int | None, original_length: int, **given: Any) -> LongRoPE:
     for name in MSCALES:
         if given.pop(name, given.get("attention_factor")) != given.get("attention_factor"):
-            raise RopewalkError(f"longrope: {name} and attention_factor differ; readers take one or the other")
-    factor = max(1.0, max_length / original_length)
+            raise ConfigError(
+                "attention-factor-contradicted", f"longrope: {name} and attention_factor differ",
+                "readers take one or the other: give them one value",
+            )  # fmt: skip
+    factor = max(1.0, _maximum(max_length) / original_length)
     return LongRoPE(**{"factor": factor, "original_length": original_length, **given})
 
 
@@ -94,29 +117,37 @@ def _checked(kind: str, keys: Mapping[str, Any], original_length: int | None) ->
     """Our names and values for the keys that `kind` takes; nulls count as absent."""
     required, optional = KEYS[kind]
     if "truncate" in keys and not isinstance(keys["truncate"], bool):
-        raise RopewalkError(f"{kind}: truncate={keys['truncate']!r} is not true or false")
+        raise ConfigError("value-impossible", f"{kind}: truncate={keys['truncate']!r} is not true or false", "")
     ours = {theirs: own for own, theirs in HF_NAMES.items() if own != "fraction"}
     given = {ours.get(key, key): value for key, value in keys.items() if value is not None}
     if original_length is not None and "original_length" in required | optional:
         given["original_length"] = original_length
     if "original_length" in given:
-        key = HF_NAMES["original_length"]
-        given["original_length"] = whole(kind, key, given["original_length"], least=1)
-    unknown = set(given) - required - optional - COMMON
+        stated, key = given["original_length"], HF_NAMES["original_length"]
+        given["original_length"] = impossible_if(lambda: whole(kind, key, stated, least=1))
+    _refuse_unknown(kind, set(given))
+    missing = required - set(given)
+    if missing:
+        raise ConfigError(
+            "original-length-missing" if missing == {"original_length"} else "key-missing",
+            f"{kind}: the key {', '.join(repr(HF_NAMES.get(k, k)) for k in sorted(missing))} is missing",
+            "write it: readers that guess it take the extended length for the original one",
+        )
+    return {key: value for key, value in given.items() if key in required | optional}
+
+
+def _refuse_unknown(kind: str, given: set[str]) -> None:
+    required, optional = KEYS[kind]
+    unknown = given - required - optional - COMMON
     if kind in ("default", "linear", "dynamic"):
         unknown -= {"original_length"}  # stated by some writers; transformers' frequencies do not depend on it
     if unknown:
-        raise RopewalkError(
-            f"{kind}: unknown key {', '.join(map(repr, sorted(unknown)))}; "
-            f"allowed are {', '.join(sorted(HF_NAMES.get(k, k) for k in required | optional | {'rope_theta'}))}"
+        allowed = sorted(HF_NAMES.get(k, k) for k in required | optional | {"rope_theta"})
+        raise ConfigError(
+            "key-unknown",
+            f"{kind}: unknown key {', '.join(map(repr, sorted(unknown)))}",
+            f"allowed are {', '.join(allowed)}",
         )
-    missing = required - set(given)
-    if missing:
-        raise RopewalkError(
-            f"{kind}: the key {', '.join(repr(HF_NAMES.get(k, k)) for k in sorted(missing))} is missing; write it: "
-            "readers that guess it take the extended length for the original one"
-        )
-    return {key: value for key, value in given.items() if key in required | optional}
 
 
 def to_keys(scaling: Scaling | None, inv_freq: Tensor, base: float, max_length: int) -> dict[str, Any]:

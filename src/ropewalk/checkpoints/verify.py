@@ -55,6 +55,7 @@ def _compare_frequencies(reloaded: Checkpoint, planned: ModelSpec) -> dict[str, 
     """The running model's frequencies against the plan, under transformers' numerics."""
     rotary = planned.layers[0].rotary(numerics="float32")
     equal, worst = True, 0.0
+    assert planned.max_length is not None  # it was extended to one
     for tokens in (planned.max_length, 1):
         want = rotary.frequencies(tokens)
         for got in read_frequencies(reloaded.model, tokens):

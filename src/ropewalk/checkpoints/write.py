@@ -63,7 +63,7 @@ def write_checkpoint(checkpoint: Checkpoint, spec: ModelSpec, folder: Path) -> N
         saved = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         config = {**saved, **position_keys(spec.to_config())}
     write_json(folder / "config.json", config)
-    _raise_limits(folder, spec.max_length)
+    _raise_limits(folder, config["max_position_embeddings"])
 
 
 def write_json(path: Path, content: object) -> None:

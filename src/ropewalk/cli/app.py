@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import ropewalk
-from ropewalk.cli import extend, inspect, measure, plot, verify
+from ropewalk.cli import extend, inspect, measure, models, plot, verify
 
 app = typer.Typer(
     help="Position encodings of Transformers, and how far a model reads.",
@@ -15,6 +15,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("inspect")(inspect.inspect)
+app.command("models")(models.models)
 app.command("measure")(measure.measure)
 app.command("extend")(extend.extend)
 app.command("verify")(verify.verify)

@@ -45,8 +45,8 @@ def spectrum(
 
     Example: ropewalk plot spectrum ./SmolLM2-135M --to 16384 --out spectrum.png
     """
-    spec = from_config(SHIPPED if model is None else model)
-    native = spec.native_length
+    spec = from_config(SHIPPED if model is None else model).uniform()
+    native = spec.length
     target = 4 * native if to is None else to
     frequencies: dict[str, Any] = {"native": spec.extended(None, native).layers[0].rotary().inv_freq.numpy()}
     for name in filter(None, methods.split(",")):

@@ -42,7 +42,7 @@ class Plan:
     @property
     def native(self) -> int:
         """Tokens that the model was trained to read."""
-        return self.spec.native_length
+        return self.spec.length
 
     def at_target(self, scaling: Scaling) -> Scaled:
         """The frequencies of `scaling` for a sequence of the target length, float64."""
@@ -65,12 +65,11 @@ def plan(
         RopewalkError: no rotary model, a target not longer than native, an unknown method, a missing text,
             a model that carries a scaling already.
     """
-    spec = from_config(model)
-    if target <= spec.native_length:
-        raise RopewalkError(
-            f"{model}: it reads {spec.native_length} tokens natively; {target} is not longer; give a larger length"
-        )
-    scalings = _scalings(model, spec, target, methods)
+    spec = from_config(model).uniform()
+    native = spec.length
+    if target <= native:
+        raise RopewalkError(f"{model}: it reads {native} tokens natively; {target} is not longer; give a larger length")
+    scalings = _scalings(model, spec, native, target, methods)
     if not texts:
         raise RopewalkError("no text to measure on; give --text FILE, documents longer than the target length")
     for text in texts:
@@ -84,7 +83,7 @@ def plan(
     return Plan(model, texts, spec, target, scalings, documents, trials, tolerance)
 
 
-def _scalings(model: Path, spec: ModelSpec, target: int, methods: tuple[str, ...]) -> dict[str, Scaling]:
+def _scalings(model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...]) -> dict[str, Scaling]:
     named = dict.fromkeys(name for name in methods if name not in BASELINES)
     if named and spec.is_extended:
         raise RopewalkError(
@@ -92,4 +91,4 @@ def _scalings(model: Path, spec: ModelSpec, target: int, methods: tuple[str, ...
             f"({spec.scaling or 'by a larger base'}); measure it as it is, and extend the checkpoint it was made from: "
             "two scalings on top of each other are not what either was meant for"
         )
-    return {name: scaling_for(name, target / spec.native_length, spec.native_length) for name in named}
+    return {name: scaling_for(name, target / native, native) for name in named}

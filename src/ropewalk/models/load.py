@@ -24,6 +24,9 @@ NAMES = {
 }
 
 
+LLAMA_LIKE = ("llama", "mistral")
+
+
 def load(path: str | Path, *, numerics: str = "float64") -> Decoder:
     """The checkpoint in the directory `path` as a `Decoder`, its scaling included, in the dtype of its weights.
 
@@ -42,6 +45,10 @@ def load(path: str | Path, *, numerics: str = "float64") -> Decoder:
     """
     path = Path(path)
     spec = from_config(path)
+    if spec.model_type not in LLAMA_LIKE:
+        raise RopewalkError(
+            f"{path}: a {spec.model_type!r} model is not Llama but for its sizes; Decoder takes {', '.join(LLAMA_LIKE)}"
+        )
     check_weights(path)
     weights = _weights(path)
     config, first = spec.config, spec.layers[0]

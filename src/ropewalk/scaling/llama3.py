@@ -35,7 +35,7 @@ class Llama3(Static):
         number("Llama3", "factor", self.factor, least=1)
         whole("Llama3", "original_length", self.original_length, least=1)
         number("Llama3", "low_freq_factor", self.low_freq_factor, least=0, above=True)
-        number("Llama3", "high_freq_factor", self.high_freq_factor, least=self.low_freq_factor, above=True)
+        number("Llama3", "high_freq_factor", self.high_freq_factor, least=self.low_freq_factor)
 
     def apply(self, inv_freq: Tensor, *, base: float, length: int | Tensor | None = None) -> Scaled:
         low, high = self.low_freq_factor, self.high_freq_factor

@@ -1,0 +1,38 @@
+"""What is wrong with a config, in a form that a person reads and a program can tell apart."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ropewalk._errors import RopewalkError
+
+SEVERITIES = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a config that its user should know.
+
+    Attributes:
+        code: a name that stays, such as "base-contradicted".
+        severity: "error" (some reader computes something else than stated, or stops), "warning" (right, but likely
+            not what is wanted) or "note".
+        message: what was found, with the keys and values.
+        fix: what to do.
+    """
+
+    code: str
+    severity: str
+    message: str
+    fix: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as `inspect --json` prints it."""
+        return {"code": self.code, "severity": self.severity, "message": self.message, "fix": self.fix}
+
+
+class ConfigError(RopewalkError):
+    """A config from which no encoding follows: the finding that stopped the reading."""
+
+    def __init__(self, code: str, message: str, fix: str) -> None:
+        super().__init__(f"{message}; {fix}" if fix else message)
+        self.finding = Finding(code, "error", message, fix)

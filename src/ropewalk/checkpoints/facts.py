@@ -1,0 +1,89 @@
+"""The keys of a config under one set of names, and what was assumed where it is silent."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ropewalk._checks import number, whole
+from ropewalk._errors import RopewalkError
+from ropewalk.checkpoints.errors import ConfigError
+from ropewalk.checkpoints.rules import Rule
+
+# A config.json states these; a sub-config may leave them to transformers.
+STRUCTURE = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
+
+
+class Facts:
+    """A config as its model type reads it.
+
+    Attributes:
+        assumed: the keys that were asked for and not stated, with what transformers takes for them.
+    """
+
+    def __init__(self, config: Mapping[str, Any], model_type: str, rule: Rule, *, is_part: bool = False) -> None:
+        self.config, self.model_type, self.rule, self.is_part = config, model_type, rule, is_part
+        self.assumed: dict[str, Any] = {}
+
+    def key(self, name: str) -> str:
+        """The key under which `name` stands in this config."""
+        own = self.rule.names.get(name, name)
+        return own if own in self.config or name not in self.config else name
+
+    def stated(self, name: str) -> Any:
+        """What the config says; None where it is silent or null."""
+        own = self.rule.names.get(name, name)
+        values = [self.config[key] for key in {own, name} if self.config.get(key) is not None]
+        if len(values) == 2 and values[0] != values[1]:
+            raise ConfigError(
+                "key-contradicted", f"config: {name!r} and {own!r} name one fact and differ", f"keep {own!r} alone"
+            )
+        return values[0] if values else None
+
+    def get(self, name: str) -> Any:
+        """What the config says, or else what transformers takes; None where there is neither."""
+        value = self.stated(name)
+        if value is not None:
+            return value
+        needed = name in STRUCTURE and name in self.rule.defaults and name not in self.rule.optional
+        if needed and not self.is_part:
+            raise ConfigError(
+                "key-missing", f"config: the key {self.key(name)!r} is missing", "copy it from the model's config.json"
+            )
+        value = self.rule.defaults.get(name)
+        if value is not None and name not in self.config:
+            self.assumed[self.key(name)] = value
+        return value
+
+    def count(self, name: str, *, least: int = 1) -> int | None:
+        """`get` as a whole number."""
+        return self._checked(name, lambda value: whole("config", self.key(name), value, least=least))
+
+    def number(self, name: str, *, least: float = 0) -> float | None:
+        """`get` as a number above `least`."""
+        return self._checked(name, lambda value: number("config", self.key(name), value, least=least, above=True))
+
+    def needed(self, name: str) -> int:
+        """`count` that must be there."""
+        value = self.count(name)
+        if value is None:
+            raise ConfigError(
+                "key-missing", f"config: the key {self.key(name)!r} is missing", "copy it from the model's config.json"
+            )
+        return value
+
+    def _checked(self, name: str, check: Any) -> Any:
+        value = self.get(name)
+        return None if value is None else impossible_if(lambda: check(value))
+
+    def under(self, overrides: Mapping[str, Any]) -> "Facts":
+        """The same config with a layer's own values in place of the common ones."""
+        return Facts({**self.config, **overrides}, self.model_type, self.rule, is_part=True)
+
+
+def impossible_if(check: Any) -> Any:
+    """The result of `check`; a refused value is a finding of its own."""
+    try:
+        return check()
+    except ConfigError:
+        raise
+    except RopewalkError as error:
+        raise ConfigError("value-impossible", str(error), "") from error

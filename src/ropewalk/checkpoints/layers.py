@@ -1,0 +1,127 @@
+"""Layer by layer: its type, its window, and whether it rotates at all."""
+
+from typing import Any
+
+from ropewalk.checkpoints.errors import ConfigError
+from ropewalk.checkpoints.facts import Facts
+
+WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe", "mlp")
+
+
+def layer_types(facts: Facts) -> list[str]:
+    """The type of each layer, from the config or by the model type's rule; one "" where layers have no types."""
+    layers = facts.count("num_hidden_layers") or 1
+    stated = facts.stated("layer_types")
+    if stated is not None:
+        return _checked(facts, stated, layers)
+    if facts.rule.windows == "switched":
+        first = facts.count("max_window_layers", least=0) if windows_are_on(facts) else layers
+        if first is None:
+            raise ConfigError("key-missing", "config: the key 'max_window_layers' is missing", "")
+        return ["full_attention" if layer < first else "sliding_attention" for layer in range(layers)]
+    if facts.rule.cycle:
+        return _laid_out(facts, layers)
+    if facts.rule.windows == "layers" or facts.rule.is_per_layer:
+        raise ConfigError(
+            "key-missing", f"config: the key 'layer_types' is missing in a {facts.model_type!r} model", "list them"
+        )
+    return [""] * layers
+
+
+def _checked(facts: Facts, stated: Any, layers: int) -> list[str]:
+    key = facts.key("layer_types")
+    if not isinstance(stated, list | tuple) or not all(isinstance(one, str) for one in stated):
+        raise ConfigError("value-impossible", f"config: {key}={stated!r} is not a list of names", "")
+    if len(stated) != layers:
+        raise ConfigError(
+            "layer-types-length", f"config: {key} names {len(stated)} layers of {layers}", "name every layer once"
+        )
+    return list(stated)
+
+
+def _laid_out(facts: Facts, layers: int) -> list[str]:
+    cycle = facts.rule.cycle
+    if "every" not in cycle:
+        return [cycle["rest"]] * layers
+    every = (facts.count(cycle["key"]) if "key" in cycle else None) or cycle["every"]
+    at = every - 1 if cycle["at"] == cycle["every"] - 1 else cycle["at"]
+    types = [cycle["then"] if layer % every == at else cycle["rest"] for layer in range(layers)]
+    return [*types[:-1], cycle["last"]] if cycle.get("last") else types
+
+
+def windows_are_on(facts: Facts) -> bool:
+    """Whether layers past max_window_layers have a window: by use_sliding_window where the type has it."""
+    switch = facts.get("use_sliding_window") if "use_sliding_window" in facts.rule.defaults else True
+    if not isinstance(switch, bool) and switch is not None:
+        raise ConfigError("value-impossible", f"config: use_sliding_window={switch!r} is not true or false", "")
+    return bool(switch) and facts.get("sliding_window") is not None
+
+
+def window(facts: Facts, kind: str) -> int | None:
+    """How many positions back a query of this layer type sees, itself included; None for all."""
+    if facts.rule.windows is None:
+        return None
+    if facts.rule.windows == "switched" and not windows_are_on(facts):
+        return None
+    if facts.rule.windows != "all" and "sliding" not in kind:
+        return None
+    if "local_attention" in facts.rule.defaults and facts.stated("sliding_window") is None:
+        both_sides = facts.count("local_attention")
+        return both_sides // 2 + 1 if both_sides else None
+    if facts.rule.windows == "all" and "sliding_window" in facts.config and facts.stated("sliding_window") is None:
+        return None  # stated as null: no window
+    return facts.count("sliding_window") or None
+
+
+def rotates(facts: Facts, kind: str, layer: int) -> bool:
+    """Whether this layer turns its queries and keys."""
+    rule = facts.rule
+    if kind in WITHOUT_ATTENTION:
+        return False
+    match rule.nope:
+        case "all":
+            return False
+        case "not sliding":
+            return "sliding" in kind
+        case "not sliding if windowed":
+            return "sliding" in kind or (facts.stated("sliding_window") is None and "sliding_window" in facts.config)
+        case "no_rope_layers":
+            return _no_rope_layers(facts, layer)
+        case "layer_rope_theta":
+            return layer_base(facts, layer) != 0
+        case "layer_rope_theta, else every fourth from the last":
+            base, layers = layer_base(facts, layer), facts.needed("num_hidden_layers")
+            return (layers - 1 - layer) % 4 != 0 if base is None else base != 0
+        case "unless use_mem_rope":
+            return bool(facts.get("use_mem_rope"))
+        case "unless position_embedding_type is rope":
+            return facts.get("position_embedding_type") == "rope"
+        case _:
+            return True
+
+
+def has_its_rotation(facts: Facts) -> bool:
+    """Whether the keys that switch a type's rotation on are set."""
+    return all(facts.get(key) == value for key, value in facts.rule.only_if.items())
+
+
+def _no_rope_layers(facts: Facts, layer: int) -> bool:
+    """1 marks a layer that rotates, for all that the name says."""
+    listed = facts.stated("no_rope_layers")
+    if listed:
+        if not isinstance(listed, list | tuple) or layer >= len(listed) or listed[layer] not in (0, 1):
+            raise ConfigError(
+                "value-impossible", f"config: no_rope_layers={listed!r} is not a list of 0 and 1, one a layer", ""
+            )
+        return listed[layer] == 1
+    return (layer + 1) % (facts.count("no_rope_layer_interval") or 4) != 0
+
+
+def layer_base(facts: Facts, layer: int) -> float | None:
+    """The layer's own base where layer_rope_theta lists one a layer, 0 for no rotation; None without a list."""
+    listed = facts.stated("layer_rope_theta") if "layer_rope_theta" in (facts.rule.nope or "") else None
+    if listed is None:
+        return None
+    if not isinstance(listed, list | tuple) or layer >= len(listed) or not isinstance(listed[layer], int | float):
+        raise ConfigError("value-impossible", f"config: layer_rope_theta={listed!r} is not a number a layer", "")
+    return float(listed[layer])

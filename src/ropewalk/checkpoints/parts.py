@@ -1,0 +1,44 @@
+"""Which part of a composite model is read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ropewalk.checkpoints.errors import ConfigError
+from ropewalk.checkpoints.facts import Facts
+from ropewalk.checkpoints.rules import rule_for
+
+
+def chosen(config: Mapping[str, Any], part: str | None) -> tuple[Facts, str]:
+    """The facts of the part asked for, or of the one that reads text, and its path ("text_config")."""
+    return _descend(config, part.split(".") if part else None, "", str(_model_type(config, "")))
+
+
+def _descend(config: Mapping[str, Any], asked: list[str] | None, path: str, model_type: str) -> tuple[Facts, str]:
+    rule = rule_for(model_type)
+    if asked:
+        key, asked = asked[0], asked[1:]
+    elif asked is None and not rule.encoding and rule.main:
+        key = rule.main
+    else:
+        return Facts(config, model_type, rule, is_part=bool(path)), path
+    if key not in rule.parts:
+        raise ConfigError(
+            "part-unknown",
+            f"a {model_type!r} model has no part {key!r}",
+            f"it has {', '.join(rule.parts) or 'none'}",
+        )
+    inner = config.get(key) or {}
+    if not isinstance(inner, Mapping):
+        raise ConfigError("value-impossible", f"config: {key}={inner!r} is not an object", "")
+    inner_type = str(_model_type(inner, rule.parts[key]))
+    return _descend(inner, asked, f"{path}.{key}".lstrip("."), inner_type)
+
+
+def _model_type(config: Mapping[str, Any], default: str) -> Any:
+    """A part that does not state its type has the one that transformers takes for it."""
+    stated = config.get("model_type") or default
+    if not stated:
+        raise ConfigError(
+            "key-missing", "config: the key 'model_type' is missing", "copy it from the model's config.json"
+        )
+    return stated
