@@ -149,10 +149,10 @@ WITHOUT_ROTATION: list[tuple[str, dict[str, Any], str]] = [
      "albert align_text_model aimv2_text_model bert-generation bert big_bird bigbird_pegasus blenderbot "
      "blenderbot-small blip_text_model chinese_clip_text_model clip_text_model clipseg_text_model clvp_decoder "
      "convbert distilbert dpr electra ernie flaubert flava_text_model fnet git gpt_neo groupvit_text_model "
-     "instructblip_qformer instructblipvideo_qformer layoutlm lxmert megatron-bert metaclip_2_text_model mobilebert "
-     "owlv2_text_model owlvit_text_model rembert roc_bert sam3_lite_text_text_model siglip2_text_model siglip_text_model "
-     "splinter squeezebert tapas vilt visual_bert xclip_text_model xlm decision_transformer gpt2 gpt-sw3 gpt_bigcode imagegpt "
-     "openai-gpt"),
+     "instructblip_qformer instructblipvideo_qformer layoutlm lxmert megatron-bert metaclip_2_text_model "
+     "mobilebert owlv2_text_model owlvit_text_model rembert roc_bert sam3_lite_text_text_model "
+     "siglip2_text_model siglip_text_model splinter squeezebert tapas vilt visual_bert xclip_text_model xlm "
+     "decision_transformer gpt2 gpt-sw3 gpt_bigcode imagegpt openai-gpt"),
     ("learned", {**LENGTH, "first_row": 2}, "mpnet"),
     ("learned", {**LENGTH, **SHIFTED}, "bart biogpt mbart mra mvp nystromformer opt plbart trocr yoso"),
     ("learned", {**LENGTH, **PADDED},
@@ -283,8 +283,10 @@ def rope_facts(kind: type, config: Any, package: str) -> dict[str, Any]:
     plain = {key: [key] for key in ("rope_theta", "partial_rotary_factor")}
     expected = {key: plain.get(key, []) for key in facts["keys"]}
     facts["keys"] = {key: where for key, where in facts["keys"].items() if where != expected[key]}
+    facts["share_default"] = share_default(kind, rope)
+    facts["unread"] = unread(kind, rope)
     for given in ("rope_scaling", "rope_parameters"):
-        if any(isinstance(value, (dict, type(None))) for value in rope.values()):
+        if is_per_layer(rope):
             facts[f"flat_{given}"] = reached(kind, given)
     facts["width"] = width(kind, config)
     if axial:
@@ -329,6 +331,29 @@ def leaves(rope: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(value, f"{before}{key}.")
         else:
             yield before + key, value
+
+
+def is_per_layer(rope: dict[str, Any]) -> bool:
+    """Whether there is one dict for each layer type."""
+    return any(isinstance(value, (dict, type(None))) for value in rope.values())
+
+
+def share_default(kind: type, rope: dict[str, Any]) -> float | None:
+    """The share that fills rope keys which are silent about it; None for the whole head."""
+    keys = {"rope_type": "default", "rope_theta": 777.0}
+    given = {label: dict(keys) for label in rope} if is_per_layer(rope) else keys
+    built = build(kind, rope_parameters=given)
+    found = {value for path, value in leaves(built.rope_parameters if built else {}) if path.endswith("rotary_factor")}
+    return next((value for value in found if value != 1.0), None)
+
+
+def unread(kind: type, rope: dict[str, Any]) -> list[str]:
+    """The spellings that leave a flat dict of keys no trace in rope_parameters."""
+    if is_per_layer(rope):
+        return []
+    keys = {"rope_type": "linear", "factor": 2.0, "rope_theta": 777.0}
+    built = {name: build(kind, **{name: dict(keys)}) for name in ("rope_scaling", "rope_parameters")}
+    return [name for name, one in built.items() if one is not None and one.rope_parameters.get("factor") != 2.0]
 
 
 def reached(kind: type, given: str) -> list[str]:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ropewalk.checkpoints.presets import PRESETS
+from ropewalk.checkpoints.rules import known_types
+
+FINDING = re.compile(r'(?:Finding|ConfigError)\(\s*"([a-z0-9-]+)"')
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLE = re.compile(r"```python\n(.*?)```\s*```text\n(.*?)```", re.DOTALL)
 
@@ -35,6 +39,20 @@ def test_its_memory_table_is_the_result_file():
     for row in rows:
         assert f"| {row['encoding']} | {row['tokens']:,} | {row['backend']} | {row['peak_mb']:,} |" in page
         assert row["peak_mb"] < 3000
+
+
+def test_every_finding_is_described():
+    page = (DOCS / "checkpoints.md").read_text()
+    sources = (DOCS.parent / "src/ropewalk/checkpoints").rglob("*.py")
+    codes = {code for file in sources for code in FINDING.findall(file.read_text())}
+    assert len(codes) > 30
+    assert {code for code in codes if f"`{code}`" not in page} == set()
+
+
+def test_the_number_of_model_types_is_the_tables():
+    for page in (DOCS / "checkpoints.md", DOCS.parent / "README.md"):
+        assert f"{len(known_types())} model types" in page.read_text()
+    assert f"{len(PRESETS)} public models" in (DOCS.parent / "README.md").read_text()
 
 
 def test_no_example_stands_without_its_output():

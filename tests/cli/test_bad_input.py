@@ -106,10 +106,10 @@ def test_pictures(ropewalk, refused, tmp_path, model, prose):
 
 
 def test_a_fault_of_our_own_is_said_without_a_traceback(ropewalk, monkeypatch, tiny):
-    def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("the wheel came off")
 
-    monkeypatch.setattr("ropewalk.cli.inspect.from_config", broken)
+    monkeypatch.setattr("ropewalk.cli.inspect.examined", broken)
     outcome = ropewalk("inspect", tiny)
     assert outcome.code == 3
     assert "the wheel came off" in outcome.err

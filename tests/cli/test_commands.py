@@ -105,13 +105,69 @@ def test_inspect(ropewalk, tiny):
     assert len(content["layers"]) == 2
     assert content["layers"][0] == {
         "layer": 0, "encoding": "rotary", "head_dim": 16, "rotary_dim": 16, "layout": "half", "base": 100.0,
-        "scaling": None, "attention_factor": 1.0, "window": None,
+        "scaling": None, "attention_factor": 1.0, "window": None, "type": None, "partial": "whole",
+        "softmax_factor": 1.0, "axes": None,
     }  # fmt: skip
     for index, pair in enumerate(content["pairs"]):
         assert pair["wavelength"] == pytest.approx(2 * math.pi * 100 ** (2 * index / 16))
         assert pair["turns"] == pytest.approx(64 / pair["wavelength"])
         assert pair["unseen"] == (pair["wavelength"] > 64)
     assert "native length 64" in ropewalk("inspect", tiny).out
+
+
+def test_inspect_finds_what_is_wrong(ropewalk, tmp_path):
+    """A finding is an exit status of its own; one that stops the reading is a finding all the same."""
+    plain = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
+             "max_position_embeddings": 4096, "rope_theta": 10000.0}  # fmt: skip
+    for change, code, status in (
+        ({}, None, 0),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, "base-contradicted", 1),
+        ({"partial_rotary_factor": 0.5}, "share-ignored", 1),
+        ({"model_type": "never-heard-of"}, "model-type-unknown", 1),
+    ):
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps(plain | change))
+        outcome = ropewalk("inspect", file, "--json")
+        found = json.loads(outcome.out)["findings"]
+        assert ([finding["code"] for finding in found], outcome.code) == ([code] if code else [], status)
+        shown = ropewalk("inspect", file)
+        assert (code or "no findings") in shown.out
+        assert shown.code == status
+
+
+def test_inspect_reads_presets_parts_and_the_local_cache(ropewalk, tmp_path, monkeypatch):
+    content = json.loads(ropewalk("inspect", "llama-3.1-8b", "--json").out)
+    assert (content["native_length"], content["max_length"], content["layers"][0]["scaling"]) == (
+        8192,
+        131072,
+        "Llama3",
+    )
+    snapshot = tmp_path / "hub/models--someone--tower/snapshots/abc"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "hub/models--someone--tower/refs").mkdir()
+    (tmp_path / "hub/models--someone--tower/refs/main").write_text("abc")
+    vision = {"depth": 2, "num_heads": 4, "embed_dim": 64, "hidden_size": 128}
+    (snapshot / "config.json").write_text(json.dumps({"model_type": "qwen2_vl", "vision_config": vision}))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    layers = json.loads(ropewalk("inspect", "someone/tower", "--part", "vision_config", "--json").out)["layers"]
+    assert [(layer["encoding"], layer["head_dim"], layer["axes"]) for layer in layers] == [("axial", 16, 2)] * 2
+    assert "no such file, preset or cached model" in ropewalk("inspect", "someone/else").err
+
+
+def test_inspect_fits_a_screen(ropewalk):
+    for name in ("llama-3.1-8b", "gemma-4", "phi-3.5-mini", "bert", "llama-4-scout", "deepseek-v3"):
+        shown = ropewalk("inspect", name, "--to", 4096).out
+        assert len(shown.splitlines()) <= 40, name
+
+
+def test_models(ropewalk):
+    shown = " ".join(ropewalk("models").out.split())
+    assert "not YaRN" in shown
+    assert "Press, Smith and Lewis" in shown
+    listed = json.loads(ropewalk("models", "--json").out)["models"]
+    assert len(listed) >= 43
+    assert all(entry["sources"] and entry["encoding"] for entry in listed)
+    assert next(entry for entry in listed if entry["name"] == "claude")["encoding"] == "undisclosed"
 
 
 def test_inspect_counts_unseen_angles_after_the_scaling(ropewalk, extended):
@@ -133,7 +189,15 @@ def test_plots(ropewalk, extended, tiny, tmp_path):
 
 
 def test_help_has_an_example(ropewalk):
-    for command in (["inspect"], ["measure"], ["extend"], ["plot", "grid"], ["plot", "spectrum"], ["plot", "curves"]):
+    for command in (
+        ["inspect"],
+        ["models"],
+        ["measure"],
+        ["extend"],
+        ["plot", "grid"],
+        ["plot", "spectrum"],
+        ["plot", "curves"],
+    ):
         outcome = ropewalk(*command, "--help")
         assert outcome.code == 0
         assert "Example: ropewalk" in outcome.out

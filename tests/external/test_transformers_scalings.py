@@ -47,7 +47,7 @@ def rope_parameters(draw, kind: str):
         "dynamic": st.just({"factor": factor}),
         "yarn": yarn(factor, original),
         "llama3": st.just({
-            "factor": factor, "low_freq_factor": 1.0, "high_freq_factor": draw(st.sampled_from([4.0, 8])),
+            "factor": factor, "low_freq_factor": 1.0, "high_freq_factor": draw(st.sampled_from([1.0, 4.0, 8])),
             "original_max_position_embeddings": original,
         }),
         "longrope": longrope(factor, original, head_dim // 2),

@@ -10,6 +10,7 @@ from ropewalk.checkpoints.rope_keys import rope_type
 
 SPELLINGS = ("rope_parameters", "rope_scaling")
 ALL = ""  # the label of a model type whose layers share one set of keys
+DEFAULT = "is the model type's own"  # marks keys that no config states; it goes when they are filled in
 BASE, SHARE = "rope_theta", "partial_rotary_factor"
 
 
@@ -28,13 +29,19 @@ def rope_dicts(facts: Facts) -> dict[str, dict[str, Any] | None]:
 
 def spelled(facts: Facts) -> dict[str, Any]:
     """The content of rope_parameters and rope_scaling, one or both; two that disagree are an error."""
-    dicts = {key: facts.config[key] for key in SPELLINGS if facts.config.get(key)}
+    dicts = written(facts)
     for name, keys in dicts.items():
         if not isinstance(keys, Mapping):
             raise ConfigError("key-unknown", f"config: {name}={keys!r} is not an object with a rope_type", "")
     if len(dicts) == 2:
         _refuse_clash(*dicts.values())
     return {key: value for keys in dicts.values() for key, value in keys.items()}
+
+
+def written(facts: Facts) -> dict[str, Any]:
+    """The spellings that the config has and its model type reads, as they stand."""
+    read = [key for key in SPELLINGS if key not in facts.rule.unread]
+    return {key: facts.config[key] for key in read if facts.config.get(key)}
 
 
 def is_nested(keys: Mapping[str, Any]) -> bool:
@@ -49,7 +56,7 @@ def _for_all(facts: Facts, stated: dict[str, Any]) -> dict[str, Any]:
             f"config: one set of rope keys for each layer type, but a {facts.model_type!r} model reads one for all",
             "keep the set that holds for every layer",
         )
-    return stated or dict(facts.rule.rope)
+    return stated or _default(facts, ALL) or {}
 
 
 def _for_label(facts: Facts, stated: dict[str, Any], label: str) -> dict[str, Any] | None:
@@ -65,16 +72,25 @@ def _for_label(facts: Facts, stated: dict[str, Any], label: str) -> dict[str, An
         own = stated.get(label)
         if own is not None and not isinstance(own, Mapping):
             raise ConfigError("key-unknown", f"config: {label}={own!r} is not an object with a rope_type", "")
-        return dict(own) if own else (None if label in stated and default is None else default)
+        silent = label in stated and default is None
+        return dict(own) if own else (None if silent else _default(facts, label))
     if stated and label in reached(facts):
-        return {BASE: (default or {}).get(BASE), **stated} if BASE not in stated else dict(stated)
-    return default
+        return dict(stated)
+    return _default(facts, label)
+
+
+def _default(facts: Facts, label: str) -> dict[str, Any] | None:
+    """transformers' keys for a config without any, less the base and the share, which the top level may state."""
+    keys = facts.rule.rope if label == ALL else facts.rule.rope[label]
+    if keys is None:
+        return None
+    return {DEFAULT: True} | {key: value for key, value in keys.items() if key not in (BASE, SHARE)}
 
 
 def reached(facts: Facts) -> set[str]:
     """The labels that one set of keys for all layers reaches in transformers; it drops it for the rest."""
     labels = {"rope_scaling": facts.rule.flat_rope_scaling, "rope_parameters": facts.rule.flat_rope_parameters}
-    found = {label for name in SPELLINGS if facts.config.get(name) for label in labels[name]}
+    found = {label for name in written(facts) for label in labels[name]}
     if "error" in found:
         raise ConfigError(
             "rope-flat",
@@ -88,14 +104,16 @@ def reached(facts: Facts) -> set[str]:
 def _filled(facts: Facts, keys: dict[str, Any], label: str) -> dict[str, Any]:
     default = facts.rule.rope if label == ALL else facts.rule.rope[label] or {}
     base = _one(facts, keys, label, BASE, default.get(BASE, 10_000.0))
-    share = _one(facts, keys, label, SHARE, default.get(SHARE, facts.rule.share_default))
+    silent = default.get(SHARE, 1.0) if keys.pop(DEFAULT, False) else facts.rule.share_default
+    share = _one(facts, keys, label, SHARE, silent)
     forced = facts.rule.forced.get(label, {}) if rope_type(keys) == "yarn" else {}
     return {**forced, **keys, BASE: base, SHARE: share}
 
 
 def _one(facts: Facts, keys: Mapping[str, Any], label: str, field: str, default: float) -> float:
     """A number that stands in the dict, or at the top level under one of its names; two that disagree are an error."""
-    places = {field: keys.get(field)} | {name: facts.config.get(name) for name in top_level(facts, label, field)}
+    places = {f"its own {field}": keys.get(field)}
+    places |= {name: facts.config.get(name) for name in top_level(facts, label, field)}
     stated = {
         name: impossible_if(lambda n=name, v=value: number("config", n, v, least=1 if field == BASE else 0, above=True))
         for name, value in places.items()

@@ -24,9 +24,10 @@ class Rule:
         rope: transformers' rope_parameters where a config has none; one dict a label in per-layer types.
         keys: top-level key -> where in rope_parameters it lands; [] for a key that is not read.
         flat_rope_scaling, flat_rope_parameters: the labels that one dict for all layers reaches in a per-layer type.
+        unread: the spellings of the rope keys that the type does not read.
         labels: layer type -> label, where the two differ.
         share: whether the plain rope type honours partial_rotary_factor; the scaled types always do.
-        share_default: the share where the dict is silent about it.
+        share_default: the share where stated rope keys are silent about it.
         turning: the key that states how many features rotate.
         width, widths: the key of the rotated head's width; for some layer types another key and its default.
         layout, output, switch: how features pair; "half" output of interleaved input permutes the head; a key that
@@ -55,6 +56,7 @@ class Rule:
     keys: Mapping[str, list[str]] = field(default_factory=dict)
     flat_rope_scaling: tuple[str, ...] = ()
     flat_rope_parameters: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     share: bool = False
     share_default: float = 1.0

@@ -21,7 +21,8 @@ class Llama3(Static):
     Args:
         factor: at least 1; 1 is the identity.
         original_length: the native length L, in tokens.
-        low_freq_factor, high_freq_factor: the ends of the middle band, in turns; high above low.
+        low_freq_factor, high_freq_factor: the ends of the middle band, in turns; high at least low, and where they are
+            equal the middle band is a step (Llama 4 Scout).
 
     Source: Meta 2024, llama-models `apply_scaling`; transformers `_compute_llama3_parameters`.
     """

@@ -1,0 +1,99 @@
+"""Keys at the wrong place, under the wrong name, or left out."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from ropewalk.checkpoints.doctor.common import ORIGINAL, Found, kind_of, rope_dict_sets
+from ropewalk.checkpoints.errors import Finding
+from ropewalk.checkpoints.facts import Facts
+from ropewalk.checkpoints.rope_dicts import ALL, BASE, SHARE, top_level
+from ropewalk.checkpoints.spec import ModelSpec
+
+# Keys that a writer may have meant; the names of model_types.json count as well.
+MEANT = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "max_position_embeddings", ORIGINAL,
+         "sliding_window", "layer_types", "head_dim")  # fmt: skip
+
+
+def misspelt(facts: Facts, spec: ModelSpec) -> Found:
+    """A key that nobody reads and that looks like one that is read."""
+    known = {*MEANT, *facts.rule.names.values(), *facts.rule.keys, *facts.rule.defaults}
+    for key in facts.config:
+        close = [] if key in known else difflib.get_close_matches(key, known, 1, 0.88)
+        if close and close[0] not in facts.config and abs(len(close[0]) - len(key)) < 2:  # v_head_dim is no head_dim
+            yield Finding("key-misspelt", "error", f"the key {key!r} is read by nobody", f"did you mean {close[0]!r}?")
+
+
+def dialects(facts: Facts, spec: ModelSpec) -> Found:
+    """transformers 4 does not know rope_parameters, and falls to its defaults without a word."""
+    config = facts.config
+    if not config.get("rope_parameters") or config.get("rope_scaling"):
+        return
+    lost = [name for keys in rope_dict_sets(facts) for name in _lost(facts, keys)]
+    if lost:
+        old = str(config.get("transformers_version", "")).startswith("4.")
+        yield Finding(
+            "unread-by-transformers-4", "error" if old else "note",
+            f"{' and '.join(dict.fromkeys(lost))} stand in rope_parameters alone: transformers 4"
+            + (", which this config names," if old else "") + " and readers like it ignore them without a word",
+            "state rope_theta and rope_scaling at the top level too",
+        )  # fmt: skip
+
+
+def _lost(facts: Facts, keys: Mapping[str, Any]) -> list[str]:
+    lost = ["the scaling"] if kind_of(keys) not in ("default", "axial") else []
+    has_base = keys.get(BASE) not in (None, 10_000.0) and facts.config.get(BASE) is None
+    return [*lost, BASE] if has_base else lost
+
+
+def base_ignored(facts: Facts, spec: ModelSpec) -> Found:
+    """rope_theta in a model type that does not read it."""
+    stated = facts.config.get(BASE)
+    read = any(BASE in top_level(facts, label, BASE) for label in facts.rule.rope if facts.rule.is_per_layer)
+    read |= not facts.rule.is_per_layer and BASE in top_level(facts, ALL, BASE)
+    used = {layer.base for layer in spec.layers if layer.rotates}
+    if stated is not None and not read and used and stated not in used:
+        names = [name for name, where in facts.rule.keys.items() if any(BASE in path for path in where)]
+        yield Finding(
+            "base-ignored", "error",
+            f"rope_theta = {stated:g} is not read by a {facts.model_type!r} model, which rotates with base "
+            f"{', '.join(f'{base:g}' for base in sorted(b for b in used if b is not None))}",
+            f"state it as {' or '.join(names)}" if names else "put it into rope_parameters",
+        )  # fmt: skip
+
+
+def share_ignored(facts: Facts, spec: ModelSpec) -> Found:
+    """partial_rotary_factor in a model type whose plain rope type rotates the whole head."""
+    shares = [keys.get(SHARE) for keys in rope_dict_sets(facts)] + [facts.config.get(SHARE)]
+    stated = next((share for share in shares if share is not None), None)
+    main = spec.main
+    if stated in (None, 1) or not main.rotates or main.partial == "proportional" or main.head_dim is None:
+        return
+    if main.rotary_dim != int(main.head_dim * float(stated)):
+        yield Finding(
+            "share-ignored", "error",
+            f"partial_rotary_factor = {stated} is ignored: this {facts.model_type!r} model rotates {main.rotary_dim} "
+            f"of {main.head_dim} features",
+            "drop the key, or check what the model was trained with",
+        )  # fmt: skip
+    elif not facts.rule.share and main.scaling is not None:
+        yield Finding(
+            "share-by-scaling", "warning",
+            f"partial_rotary_factor = {stated} counts only because of the scaling: without one a {facts.model_type!r} "
+            "model rotates whole heads",
+            "check what the model was trained with",
+        )  # fmt: skip
+
+
+def part_read(facts: Facts, spec: ModelSpec) -> Found:
+    """A composite model has other parts."""
+    if spec.part:
+        yield Finding("part-read", "note", f"this is {spec.part}", "for another: from_config(config, part=...)")
+
+
+def assumed(facts: Facts, spec: ModelSpec) -> Found:
+    """Keys that the config leaves to transformers."""
+    if facts.assumed:
+        listed = ", ".join(f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}"
+                           for key, value in sorted(facts.assumed.items()))  # fmt: skip
+        yield Finding("assumed", "note", f"the config is silent about {listed}", "transformers takes these; state them")
