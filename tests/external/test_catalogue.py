@@ -8,7 +8,7 @@ from external.rotary_classes import NOT_WALKED, Peer, unreached, walk
 from torch import Tensor
 
 from ropewalk import from_config
-from ropewalk.checkpoints.spec import LayerSpec
+from ropewalk.checkpoints.spec import POSITION_KEYS, LayerSpec
 
 DOCS = Path(__file__).parents[2] / "docs/checkpoints.md"
 LEAST_TYPES = 355  # model types that reach a rotary class; the count may grow and not fall
@@ -85,6 +85,18 @@ def test_frequencies_tables_and_rotation(peer):
     for mine, theirs in zip(rope.rotate(q, k, positions, positions), peer.rotate(q, k, positions), strict=True):
         mine, theirs = split_as(mine, layer)[:, heads], theirs[:, heads]
         torch.testing.assert_close(mine, theirs, rtol=0, atol=8 * tolerance(layer, positions))
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=name_of)
+def test_a_config_comes_back_without_loss(peer):
+    """What `to_config` writes says the same of every layer, and keeps every key that is not about position."""
+    config = {**peer.config.to_dict(), **LAYER_TYPES.get(peer.config.model_type, {})}
+    spec = from_config(config)
+    again = spec.to_config()
+    assert from_config(again).layers == spec.layers
+    assert {key: again[key] for key in config if key not in POSITION_KEYS} == {
+        key: value for key, value in config.items() if key not in POSITION_KEYS
+    }
 
 
 def test_how_much_of_transformers_is_walked(record_property):

@@ -112,14 +112,13 @@ def _filled(facts: Facts, keys: dict[str, Any], label: str) -> dict[str, Any]:
 
 def _one(facts: Facts, keys: Mapping[str, Any], label: str, field: str, default: float) -> float:
     """A number that stands in the dict, or at the top level under one of its names; two that disagree are an error."""
-    places = {f"its own {field}": keys.get(field)}
+    places = {f"its own {field}": keys.get(field), **_elsewhere(facts, field)}
     places |= {name: facts.config.get(name) for name in top_level(facts, label, field)}
     stated = {
-        name: impossible_if(lambda n=name, v=value: number("config", n, v, least=1 if field == BASE else 0, above=True))
+        name: impossible_if(lambda v=value: number("config", field, v, least=1 if field == BASE else 0, above=True))
         for name, value in places.items()
         if value is not None
     }
-    stated.update(_elsewhere(facts, field, keys))
     if len(set(stated.values())) > 1:
         shown = " and as ".join(f"{value:g}" for value in sorted(set(stated.values())))
         code = "base-contradicted" if field == BASE else "share-contradicted"
@@ -139,19 +138,11 @@ def top_level(facts: Facts, label: str, field: str) -> list[str]:
     return [field, *names] if read_by_default else names
 
 
-def _elsewhere(facts: Facts, field: str, keys: Mapping[str, Any]) -> dict[str, float]:
-    """The same field in the other spelling: an entry in one alone counts."""
-    found = {}
-    for name in SPELLINGS:
-        other = facts.config.get(name) or {}
-        if (
-            not is_nested(other)
-            and not is_nested(keys)
-            and not facts.rule.is_per_layer
-            and other.get(field) is not None
-        ):
-            found[f"{name}.{field}"] = float(other[field]) if isinstance(other[field], int | float) else other[field]
-    return found
+def _elsewhere(facts: Facts, field: str) -> dict[str, Any]:
+    """The same field in either spelling: an entry in one alone counts."""
+    if facts.rule.is_per_layer:
+        return {}
+    return {name: keys[field] for name, keys in written(facts).items() if keys.get(field) is not None}
 
 
 def _refuse_lost_base(facts: Facts) -> None:

@@ -118,6 +118,12 @@ class ModelSpec:
         turning = [layer for layer in self.layers if layer.rotates] or list(self.layers)
         return next((layer for layer in turning if layer.window is None), turning[0])
 
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the config has the keys of Llama, and nothing else decides about the rotation."""
+        rule = self.rule
+        return self.is_uniform and not (self.part or rule.names or rule.keys or rule.only_if or rule.is_per_layer)
+
     def uniform(self) -> "ModelSpec":
         """This spec, if a scaling can be made for it.
 
@@ -130,10 +136,10 @@ class ModelSpec:
                 f"model_type {self.model_type!r} uses {encoding} and has no "
                 "rotary encoding; only rotary models can be extended by a scaling"
             )
-        if not self.is_uniform or self.native_length is None:
+        if not self._is_plain or self.native_length is None or self.rule.longrope is not None:
             raise RopewalkError(
-                f"the layers of this {self.model_type!r} model do not all rotate whole heads alike; such models can be "
-                "inspected, and not yet measured or extended"
+                f"the layers of this {self.model_type!r} model do not all rotate whole heads alike, or its config has "
+                "keys of its own for that; such models can be inspected, and not yet measured or extended"
             )
         return self
 
@@ -180,7 +186,7 @@ class ModelSpec:
         Raises:
             RopewalkError: an extended model whose layers do not all rotate alike, or a scaling no reader knows.
         """
-        if not self.is_uniform or self.part or self.rule.is_per_layer or self.rule.names:
+        if not self._is_plain:
             return self._as_read()
         layer, config = self.layers[0], dict(self.config)
         for key in POSITION_KEYS:
