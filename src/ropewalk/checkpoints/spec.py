@@ -1,5 +1,6 @@
 """What a checkpoint says about position, layer by layer."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,6 +101,7 @@ class ModelSpec:
         max_length: tokens its config claims; None likewise.
         config: the config as it was read; `to_config` changes only what concerns position.
         part: the key of the sub-config that was read; "" for the config itself.
+        changed: whether it was `extended` after it was read.
         findings: what in the config its user should know.
     """
 
@@ -109,6 +111,7 @@ class ModelSpec:
     layers: tuple[LayerSpec, ...]
     config: dict[str, Any]
     part: str = ""
+    changed: bool = False
     rule: Rule = field(default_factory=Rule, compare=False, repr=False)
     findings: tuple[Finding, ...] = field(default=(), compare=False)
 
@@ -174,44 +177,34 @@ class ModelSpec:
             replace(layer, scaling=scaling) if replace(layer, window=None, kind="") == main else layer
             for layer in self.layers
         )
-        return replace(self, layers=layers, max_length=max_length)
+        return replace(self, layers=layers, max_length=max_length, changed=True)
 
     def to_config(self) -> dict[str, Any]:
-        """A config.json of this encoding, in both spellings: transformers 5 reads `rope_parameters`, 4 `rope_scaling`.
+        """The config as it was read, or, of an `extended` spec, one that makes readers compute it.
 
-        transformers 4 ignores `rope_parameters` without a word and falls to base 10000, so both are written,
-        and the original length at the top level too, where llama.cpp's converter looks for it. A model whose
-        layers do not all rotate alike gives its config back as it was read.
+        An extended config has both spellings: transformers 4 ignores `rope_parameters` without a word and falls to base
+        10000, so `rope_theta` and `rope_scaling` stand beside it, and the original length at the top level too, where
+        llama.cpp's converter looks for it.
 
         Raises:
-            RopewalkError: an extended model whose layers do not all rotate alike, or a scaling no reader knows.
+            RopewalkError: an extended model that is not `uniform`, or a scaling that no reader knows.
         """
-        if not self._is_plain:
-            return self._as_read()
-        layer, config = self.layers[0], dict(self.config)
+        if not self.changed:
+            return deepcopy(self.config)
+        layer, config = self.uniform().layers[0], deepcopy(self.config)
         for key in POSITION_KEYS:
             config.pop(key, None)
         assert layer.base is not None
         assert layer.rotary_dim is not None
         assert self.max_length is not None
         scaling, base = layer.scaling, layer.base
-        if isinstance(scaling, NTK | NTKCritical) and not self.rule.alpha:  # nothing but a larger base
+        if isinstance(scaling, NTK | NTKCritical):  # nothing but a larger base, which every reader knows
             base, scaling = scaling.base(inv_freq(layer.rotary_dim, base), base), None
         keys = to_keys(scaling, inv_freq(layer.rotary_dim, base), base, self.max_length)
         config["max_position_embeddings"] = self.max_length
-        if self.native_length is not None and self.max_length > self.native_length:
+        if self.max_length > self.length:
             config["original_max_position_embeddings"] = self.native_length
         config["rope_theta"] = base
         config["rope_scaling"] = keys if scaling else None
         config["rope_parameters"] = {**keys, "rope_theta": base}
         return config
-
-    def _as_read(self) -> dict[str, Any]:
-        from ropewalk.checkpoints.config import from_config
-
-        if from_config(self.config, part=self.part or None).layers != self.layers:
-            raise RopewalkError(
-                f"a {self.model_type!r} model whose layers do not all rotate alike cannot be written with another "
-                "scaling yet; change its rope_parameters by hand and read it again"
-            )
-        return dict(self.config)
