@@ -12,7 +12,7 @@ from rich.text import Text
 from ropewalk.checkpoints.config import examined
 from ropewalk.checkpoints.errors import ConfigError, Finding
 from ropewalk.checkpoints.load import SHIPPED
-from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
+from ropewalk.checkpoints.spec import IN_WORDS, LayerSpec, ModelSpec
 from ropewalk.cli.shared import Json, Model, print_json
 from ropewalk.extend.result import SCHEMA_VERSION
 
@@ -132,9 +132,8 @@ def in_words(layer: LayerSpec) -> str:
     """One layer in a line."""
     seen = f", window {layer.window:,}" if layer.window is not None else ""
     if not layer.rotates:
-        return (
-            f"{layer.kind or layer.encoding}, no rotation{seen}" if layer.encoding == "none" else layer.encoding + seen
-        )
+        kind = f"{layer.kind}, " if layer.kind else ""
+        return f"{kind}{IN_WORDS.get(layer.encoding, layer.encoding)}{seen}"
     part = {"whole": "whole head", "leading": "leading", "trailing": "trailing", "proportional": "fast pairs of"}
     width = f"{part[layer.partial or 'whole']} {layer.rotary_dim} of {layer.head_dim}"
     scaling = "none" if layer.scaling is None else _short(str(layer.scaling))

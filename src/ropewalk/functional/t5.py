@@ -51,10 +51,13 @@ def t5_bucket(relative: Tensor, *, buckets: int = 32, max_distance: int = 128, b
     return bucket + side * (relative > 0) if bidirectional else bucket
 
 
-@torch.compiler.assume_constant_result
 def _borders(side: int, own: int, max_distance: int) -> Tensor:
     """The first distance of each bucket but the first, int64 on the CPU; a constant to who compiles."""
     return torch.tensor(_found_borders(side, own, max_distance), dtype=torch.int64, device="cpu")
+
+
+# What torch.compiler.assume_constant_result does; the decorator itself imports the compiler, most of a second.
+_borders._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,192 @@
+"""What each layer of transformers' models does with position, seen from inside attention, against ours from the config.
+
+A tiny model of each text type runs twice with an attention function that records what it is given and answers nothing:
+what a query turns by is then its own layer's doing, and its mask is the one that the model made for that layer.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from huggingface_hub.errors import StrictDataclassError
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask
+
+from ropewalk import from_config
+from ropewalk.checkpoints.rules import known_types, rule_for
+from ropewalk.checkpoints.spec import LayerSpec
+
+TOKENS, WINDOW, LAYERS = 16, 7, 8
+LEAST_TYPES, LEAST_CASES = 125, 700
+STRUCTURE = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
+SMALL = {
+    "hidden_size": 64, "d_model": 64, "n_embd": 64, "intermediate_size": 32, "moe_intermediate_size": 16, "n_inner": 32,
+    "shared_expert_intermediate_size": 16, "num_attention_heads": 4, "n_head": 4, "num_key_value_heads": 2,
+    "vocab_size": 99, "num_hidden_layers": LAYERS, "n_layer": LAYERS, "q_lora_rank": 16, "kv_lora_rank": 16,
+    "vocab_size_per_layer_input": 99, "hidden_size_per_layer_input": 16, "num_experts": 8, "n_routed_experts": 8,
+    "num_local_experts": 8, "num_experts_per_tok": 2, "top_k_experts": 2, "n_group": 1, "topk_group": 1,
+}  # fmt: skip
+MIXED = [["linear_attention", "full_attention"][layer % 2] for layer in range(LAYERS)]
+MAMBA = {"layer_types": MIXED, "mamba_n_heads": 8, "mamba_d_head": 16}
+
+
+def sections(*widths: int, **more: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": list(widths), **more}}
+
+
+SETTINGS: dict[str, dict[str, Any]] = {  # without which a tiny model of the type is not built, or does not run
+    "bamba": MAMBA,
+    "granitemoehybrid": {**MAMBA, "position_embedding_type": "rope"},
+    "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "deepseek_ocr2_text": {"num_experts_per_tok": 2, "mlp_layer_types": ["dense"] * LAYERS},
+    "esmc": {"num_key_value_heads": 4},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "helium": {"head_dim": 16},
+    "nemotron": {"head_dim": 16, "num_key_value_heads": 2},
+    "ministral": {"head_dim": 16},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "hunyuan_v1_moe": {"head_dim": 16, "num_experts": 4, "moe_topk": 2},
+    "hunyuan_vl_text": {"head_dim": 16, **sections(2, 2, 2, 2)},
+    "glm4v_moe_text": {"head_dim": 16, **sections(1, 1, 2, partial_rotary_factor=0.5)},
+    "qwen2_5_omni_talker": {"head_dim": 16, **sections(2, 3, 3)},
+    "step3p5": {"sliding_window": WINDOW},
+    "nemotron_h": {"layer_types": ["mamba", "full_attention"] * 4},
+    **{name: sections(2, 3, 3) for name in ("glm4v_text", "glm_image_text", "glm_ocr_text", "qwen2_5_omni_text",
+                                            "qwen2_5_vl_text", "qwen2_vl_text")},
+}  # fmt: skip
+
+
+def stated(model_type: str, **variant: Any) -> dict[str, Any]:
+    """A config.json of the type as its author would write it: structure, small sizes, and the variant."""
+    defaults, names = CONFIG_MAPPING[model_type]().to_dict(), rule_for(model_type).names
+    keys = {name: defaults[name] for name in (names.get(key, key) for key in STRUCTURE) if name in defaults}
+    for key, small in SMALL.items():
+        value = defaults.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value > small:
+            keys[key] = small
+    keys |= {
+        key: 2 for key, value in defaults.items() if key.endswith("token_id") and isinstance(value, int) and value > 98
+    }
+    return {"model_type": model_type, **keys, **SETTINGS.get(model_type, {}), **variant}
+
+
+def variants(model_type: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is set beside the defaults."""
+    defaults, rule = CONFIG_MAPPING[model_type]().to_dict(), rule_for(model_type)
+    windowed = {"sliding_window": WINDOW} if "sliding_window" in defaults else {}
+    yield "plain", {}
+    if "num_hidden_layers" in defaults and "layer_types" not in SETTINGS.get(model_type, {}):
+        yield "six layers", {"num_hidden_layers": 6, **windowed}
+    if windowed:
+        yield "window", windowed
+        yield "no window", {"sliding_window": None}
+    if "use_sliding_window" in defaults:
+        yield "switched on", {**windowed, "use_sliding_window": True, "max_window_layers": 3}
+        yield "switched off", {**windowed, "use_sliding_window": False, "max_window_layers": 3}
+    if "layer_types" in defaults and windowed:
+        kinds = ("full_attention", "sliding_attention")
+        types = [kinds[turn] for turn in (1, 0, 0, 1, 1, 0, 1, 0)]
+        yield "types", {"layer_types": types, "use_sliding_window": True, **windowed}
+    if "no_rope_layers" in defaults:
+        yield "unrotated", {"no_rope_layers": [0, 1, 1, 0, 1, 0, 1, 1], **windowed}
+        yield "every third unrotated", {"no_rope_layer_interval": 3, **windowed}
+    if "layer_rope_theta" in defaults:
+        yield "bases", {"layer_rope_theta": [0, 1e4, 1e4, 0, 1e4, 0, 1e4, 5e4], **windowed}
+    if "key" in rule.cycle:
+        yield "every third", {rule.cycle["key"]: 3, **windowed}
+    yield from ((label, more) for name, label, more in SPECIAL if name == model_type)
+
+
+SPECIAL = [
+    ("gemma3_text", "both directions", {"sliding_window": 8, "use_bidirectional_attention": True}),
+    ("mimo_v2_flash", "another key", {"sliding_window": 6, "sliding_window_size": 6}),
+    ("qwen3_moe", "left on", {"sliding_window": WINDOW, "use_sliding_window": False}),
+    ("llama4_text", "chunks", {"attention_chunk_size": 8192}),
+]
+SEEN: list[tuple[Any, ...]] = []
+
+
+def attend(module, query, key, value, attention_mask, sliding_window=None, **more):
+    """Attention that hears nothing."""
+    SEEN.append((module, query.detach(), attention_mask, sliding_window))
+    return query.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[-1]), None
+
+
+AttentionInterface.register("probe", attend)
+AttentionMaskInterface.register("probe", eager_mask)
+
+
+def model_class(kind: type) -> type[PreTrainedModel]:
+    """The base model of a config class."""
+    if kind in MODEL_MAPPING:
+        found = MODEL_MAPPING[kind]
+        return found[0] if isinstance(found, tuple | list) else found
+    package, found = kind.__module__.split(".")[2], []
+    for file in sorted((Path(transformers.models.__file__).parent / package).glob("modeling_*.py")):
+        code = importlib.import_module(f"transformers.models.{package}.{file.stem}")
+        own = [one for one in vars(code).values() if inspect.isclass(one) and one.__module__ == code.__name__]
+        found += [one for one in own if issubclass(one, PreTrainedModel) and one.config_class is kind]
+    found = [one for one in found if "PreTrained" not in one.__name__]
+    return min(found, key=lambda one: (not one.__name__.endswith("Model"), len(one.__name__)))
+
+
+@cache
+def observed(model_type: str, label: str) -> tuple[Any, list[dict[str, Any]]]:
+    """The config of a variant, and what each call of attention was given."""
+    keys = stated(model_type, **dict(variants(model_type))[label])
+    config = CONFIG_MAPPING[model_type](**{key: value for key, value in keys.items() if key != "model_type"})
+    saved = config.to_dict()
+    config._attn_implementation = "probe"
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        weights = sum(weight.numel() for weight in model_class(type(config))(config).parameters())
+    assert weights < 40e6, "too large to build"
+    model = model_class(type(config))(config).eval()
+    asked = inspect.signature(model.forward).parameters
+    inputs: dict[str, Any] = {"input_ids": (torch.arange(TOKENS) + 10)[None]}
+    if "input_ids" not in asked or model_type in ONLY_EMBEDDINGS:
+        width = getattr(config, "embedding_size", None) or config.hidden_size
+        inputs = {"inputs_embeds": torch.randn(1, TOKENS, width)}
+    calls = []
+    for positions in (torch.arange(TOKENS), 100 * torch.arange(TOKENS) + 2):
+        SEEN.clear()
+        with torch.no_grad():
+            model(position_ids=positions[None], use_cache=False, **inputs)
+        calls.append(list(SEEN))
+    names = {module: name for name, module in model.named_modules()}
+    return saved, [told(names[one[0]], one, other) for one, other in zip(*calls, strict=True)]
+
+
+def told(name: str, near: tuple[Any, ...], far: tuple[Any, ...]) -> dict[str, Any]:
+    """One call of attention: its layer, how many features of a head position moves, and how far its last query sees."""
+    module, query, mask, window = near
+    index = getattr(module, "layer_idx", None)
+    moved = int((query != far[1]).flatten(0, -2).any(0).sum())
+    directions = [torch.nn.functional.normalize(one[1].double(), dim=-1) for one in (near, far)]
+    if torch.allclose(*directions, rtol=0, atol=1e-6):
+        moved = 0  # some models make queries longer with their position
+    seen = TOKENS if mask is None else int((mask[0, 0, -1, -TOKENS:] > -1).sum())
+    index = int(re.findall(r"\d+", name)[0]) if index is None else index
+    return {
+        "layer": index,
+        "width": query.shape[-1],
+        "moved": moved,
+        "seen": seen,
+        "window": window,
+        "masked": mask is not None,
+    }
+
+
+def moved_by(layer: LayerSpec) -> int:
+    """How many features of a head our layer turns."""
+    return 2 * int((layer.rotary().inv_freq != 0).sum()) if layer.rotates else 0
+
+
+ONLY_EMBEDDINGS = {"qwen3_omni_moe_talker_code_predictor", "qwen2_5_omni_talker"}
