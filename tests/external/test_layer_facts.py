@@ -12,15 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import transformers
-from huggingface_hub.errors import StrictDataclassError
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
-from ropewalk import from_config
-from ropewalk.checkpoints.rules import known_types, rule_for
+from ropewalk.checkpoints.rules import rule_for
 from ropewalk.checkpoints.spec import LayerSpec
 
 TOKENS, WINDOW, LAYERS = 16, 7, 8
@@ -42,7 +39,13 @@ def sections(*widths: int, **more: Any) -> dict[str, Any]:
 
 
 SETTINGS: dict[str, dict[str, Any]] = {  # without which a tiny model of the type is not built, or does not run
-    "bamba": MAMBA,
+    "bamba": {"attn_layer_indices": [1, 3, 5, 7], "mamba_n_heads": 8, "mamba_d_head": 16},
+    "bailing_hybrid": {"num_experts": 8, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": sections(2, 3, 3)["rope_parameters"]}},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 4},
+    "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 16, "moe_intermediate_size": 16},
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"] * 4, "use_mem_rope": True, "mamba_headdim": 16, "n_mamba_heads": 8},
     "granitemoehybrid": {**MAMBA, "position_embedding_type": "rope"},
     "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "deepseek_ocr2_text": {"num_experts_per_tok": 2, "mlp_layer_types": ["dense"] * LAYERS},
@@ -108,7 +111,22 @@ SPECIAL = [
     ("gemma3_text", "both directions", {"sliding_window": 8, "use_bidirectional_attention": True}),
     ("mimo_v2_flash", "another key", {"sliding_window": 6, "sliding_window_size": 6}),
     ("qwen3_moe", "left on", {"sliding_window": WINDOW, "use_sliding_window": False}),
-    ("llama4_text", "chunks", {"attention_chunk_size": 8192}),
+    ("olmo_hybrid", "unrotated", {"rope_parameters": None}),
+    ("gemma4_text", "both directions", {"sliding_window": 8, "use_bidirectional_attention": "all"}),
+    (
+        "deepseek_v4",
+        "types",
+        {
+            "sliding_window": WINDOW,
+            "layer_types": [["sliding_attention", "compressed_sparse_attention"][layer % 2] for layer in range(LAYERS)],
+        },
+    ),
+    ("modernbert", "local", {"local_attention": 12}),
+    ("modernbert-decoder", "local", {"local_attention": 12}),
+    ("nemotron_h", "pattern", {"hybrid_override_pattern": "M*M*M*M*"}),
+    ("recurrent_gemma", "another window", {"attention_window_size": WINDOW}),
+    ("granitemoehybrid", "silent", {"position_embedding_type": None}),
+    ("zamba2", "unrotated", {"use_mem_rope": False}),
 ]
 SEEN: list[tuple[Any, ...]] = []
 
@@ -154,8 +172,10 @@ def observed(model_type: str, label: str) -> tuple[Any, list[dict[str, Any]]]:
     if "input_ids" not in asked or model_type in ONLY_EMBEDDINGS:
         width = getattr(config, "embedding_size", None) or config.hidden_size
         inputs = {"inputs_embeds": torch.randn(1, TOKENS, width)}
+    if model_type == "kyutai_speech_to_text":
+        inputs["input_ids"] = inputs["input_ids"][..., None].expand(-1, -1, config.num_codebooks + 1)
     calls = []
-    for positions in (torch.arange(TOKENS), 100 * torch.arange(TOKENS) + 2):
+    for positions in (torch.arange(TOKENS), 100 * torch.arange(TOKENS)):
         SEEN.clear()
         with torch.no_grad():
             model(position_ids=positions[None], use_cache=False, **inputs)

@@ -4,18 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ropewalk.checkpoints.axes import axial_pairs, section_axes
 from ropewalk.checkpoints.doctor import examine
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
+from ropewalk.checkpoints.heads import head_dim, placed
 from ropewalk.checkpoints.layers import has_its_rotation, layer_base, layer_types, rotates, window
 from ropewalk.checkpoints.parts import chosen
-from ropewalk.checkpoints.rope_dicts import ALL, BASE, SHARE, rope_dicts
-from ropewalk.checkpoints.rope_keys import from_keys, rope_type
+from ropewalk.checkpoints.rope_dicts import ALL, BASE, rope_dicts
+from ropewalk.checkpoints.rope_keys import from_keys
 from ropewalk.checkpoints.source import read_config
 from ropewalk.checkpoints.spec import ROTATING, LayerSpec, ModelSpec
-from ropewalk.scaling import Linear, Scaling, YaRN
-from ropewalk.scaling._base import mscale
+from ropewalk.scaling import Linear, Scaling
 
 
 def from_config(source: Any, *, part: str | None = None) -> ModelSpec:
@@ -113,14 +112,14 @@ def _layer(
     facts = facts.under(_own_values(facts, index))
     label = facts.rule.labels.get(kind, kind) if facts.rule.is_per_layer else ALL
     keys = dicts.get(label)
-    head_dim = _head_dim(facts, kind)
+    width = head_dim(facts, kind)
     seen = window(facts, kind)
     if keys is None or not rotates(facts, kind, index):
-        return LayerSpec(head_dim, None, None, window=seen, encoding="none", kind=kind)
+        return LayerSpec(width, None, None, window=seen, encoding="none", kind=kind)
     scaling = from_keys(_known(facts, keys), max_length=max_length, original_length=original, alpha=facts.rule.alpha)
     base = layer_base(facts, index) or keys[BASE]
-    spec = LayerSpec(head_dim, head_dim, base, scaling, facts.rule.layout, seen, kind=kind)
-    return _placed(facts, keys, spec)
+    spec = LayerSpec(width, width, base, scaling, facts.rule.layout, seen, kind=kind)
+    return placed(facts, keys, spec)
 
 
 def _own_values(facts: Facts, index: int) -> Mapping[str, Any]:
@@ -129,86 +128,10 @@ def _own_values(facts: Facts, index: int) -> Mapping[str, Any]:
     return next((values for key, values in listed.items() if str(key).isdigit() and int(key) == index), {})
 
 
-def _head_dim(facts: Facts, kind: str) -> int:
-    """The width of what is rotated."""
-    rule = facts.rule
-    if kind in rule.widths and "head_dim" not in _stated_for_layer(facts):
-        key, default = rule.widths[kind]
-        return facts.count(key) or default
-    if rule.width != "head_dim":
-        return facts.needed(rule.width)
-    stated = facts.count("head_dim", least=2)
-    if stated is not None:
-        return stated
-    if "head_dim" in rule.needs:
-        return facts.needed("head_dim")
-    if "memory_attention_hidden_size" in rule.defaults:
-        return facts.needed("memory_attention_hidden_size") // (
-            facts.needed("memory_attention_downsample_rate") * facts.needed("memory_attention_num_attention_heads")
-        )
-    wide = facts.needed("embed_dim") if "embed_dim" in rule.defaults else facts.needed("hidden_size")
-    return wide // facts.needed("num_attention_heads")
-
-
-def _stated_for_layer(facts: Facts) -> Mapping[str, Any]:
-    return facts.config if facts.is_part and "per_layer_config" in facts.config else {}
-
-
 def _known(facts: Facts, keys: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of the frequencies; nested dicts do not honour truncate in transformers, which reads it elsewhere."""
     dropped = {"truncate"} if facts.rule.is_per_layer else set()
     return {key: value for key, value in keys.items() if key not in dropped}
-
-
-def _placed(facts: Facts, keys: Mapping[str, Any], spec: LayerSpec) -> LayerSpec:
-    """`spec` with which features rotate, how they pair, and which coordinate each pair looks at."""
-    rule, head_dim = facts.rule, spec.head_dim
-    assert head_dim is not None
-    if rule.encoding == "axial":
-        axes, slots, grid = axial_pairs(rule.axes or "blocks", head_dim)
-        spec = replace(spec, encoding="axial", rotary_dim=2 * len(axes), groups=rule.groups)
-        return replace(spec, axes=axes, slots=slots, grid=grid)
-    rotary_dim = _rotary_dim(facts, keys, head_dim)
-    placed: dict[str, Any] = {
-        "rotary_dim": rotary_dim,
-        "block": rule.block,
-        "reverse": rule.reverse,
-        "output": rule.output,
-    }
-    if rule.switch and facts.get(rule.switch) is False:
-        placed |= {"layout": "half", "output": None}
-    if rule.axes:
-        sections = keys.get("mrope_section") or rule.sections
-        placed |= {"axes": section_axes(rule.axes, sections, rotary_dim // 2)} if _has_axes(rule, sections) else {}
-    if rule.softmax and isinstance(spec.scaling, YaRN) and keys.get("mscale_all_dim"):
-        placed["softmax_factor"] = mscale(spec.scaling.factor, keys["mscale_all_dim"]) ** 2
-    return replace(spec, **placed)
-
-
-def _has_axes(rule: Any, sections: Any) -> bool:
-    return rule.axes == "alternating" or sections is not None
-
-
-def _rotary_dim(facts: Facts, keys: Mapping[str, Any], head_dim: int) -> int:
-    """How many features rotate: the plain type ignores the share in most of transformers' models, the scaled never."""
-    rule = facts.rule
-    if rule.turning and facts.get(rule.turning) is not None:
-        rotary_dim = facts.needed(rule.turning)
-    elif rule.width != "head_dim" or rope_type(keys) == "proportional":
-        rotary_dim = head_dim
-    elif rule.share or rope_type(keys) != "default":
-        rotary_dim = int(head_dim * keys[SHARE])
-    else:
-        rotary_dim = head_dim
-    if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
-        key = facts.key("head_dim")
-        raise ConfigError(
-            "value-impossible",
-            f"config: {rotary_dim} of the head's features would rotate ({key}={head_dim}, "
-            f"partial_rotary_factor={keys[SHARE]:g}); a rotation turns pairs",
-            "give an even number of at most the head's width",
-        )
-    return rotary_dim
 
 
 def _native_length(spec: ModelSpec, original: int | None) -> int | None:

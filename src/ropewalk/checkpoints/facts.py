@@ -76,7 +76,9 @@ class Facts:
 
     def under(self, overrides: Mapping[str, Any]) -> "Facts":
         """The same config with a layer's own values in place of the common ones."""
-        return Facts({**self.config, **overrides}, self.model_type, self.rule, is_part=True)
+        own = Facts({**self.config, **overrides}, self.model_type, self.rule, is_part=self.is_part)
+        own.assumed = self.assumed
+        return own
 
 
 def impossible_if(check: Any) -> Any:

@@ -10,7 +10,6 @@ from ropewalk.checkpoints.rope_keys import rope_type
 
 SPELLINGS = ("rope_parameters", "rope_scaling")
 ALL = ""  # the label of a model type whose layers share one set of keys
-DEFAULT = "is the model type's own"  # marks keys that no config states; it goes when they are filled in
 BASE, SHARE = "rope_theta", "partial_rotary_factor"
 
 
@@ -22,9 +21,12 @@ def rope_dicts(facts: Facts) -> dict[str, dict[str, Any] | None]:
     """
     stated = spelled(facts)
     if not facts.rule.is_per_layer:
-        return {ALL: _filled(facts, _for_all(facts, stated), ALL)}
-    chosen = {label: _for_label(facts, stated, label) for label in facts.rule.rope}
-    return {label: None if keys is None else _filled(facts, keys, label) for label, keys in chosen.items()}
+        return {ALL: _filled(facts, _for_all(facts, stated), facts.rule.rope, ALL)}
+    found: dict[str, dict[str, Any] | None] = {}
+    for label, default in facts.rule.rope.items():
+        own = _for_label(facts, stated, label)
+        found[label] = _filled(facts, own, default or {}, label) if own or default is not None else None
+    return found
 
 
 def spelled(facts: Facts) -> dict[str, Any]:
@@ -56,35 +58,24 @@ def _for_all(facts: Facts, stated: dict[str, Any]) -> dict[str, Any]:
             f"config: one set of rope keys for each layer type, but a {facts.model_type!r} model reads one for all",
             "keep the set that holds for every layer",
         )
-    return stated or _default(facts, ALL) or {}
+    return stated
 
 
-def _for_label(facts: Facts, stated: dict[str, Any], label: str) -> dict[str, Any] | None:
-    default = facts.rule.rope[label]
-    if is_nested(stated):
-        unknown = sorted(set(stated) - set(facts.rule.rope) - {"rope_type", "type"})
-        if unknown:
-            raise ConfigError(
-                "key-unknown",
-                f"config: unknown key {', '.join(map(repr, unknown))} beside the layer types",
-                f"a {facts.model_type!r} model has {', '.join(facts.rule.rope)}",
-            )
-        own = stated.get(label)
-        if own is not None and not isinstance(own, Mapping):
-            raise ConfigError("key-unknown", f"config: {label}={own!r} is not an object with a rope_type", "")
-        silent = label in stated and default is None
-        return dict(own) if own else (None if silent else _default(facts, label))
-    if stated and label in reached(facts):
-        return dict(stated)
-    return _default(facts, label)
-
-
-def _default(facts: Facts, label: str) -> dict[str, Any] | None:
-    """transformers' keys for a config without any, less the base and the share, which the top level may state."""
-    keys = facts.rule.rope if label == ALL else facts.rule.rope[label]
-    if keys is None:
-        return None
-    return {DEFAULT: True} | {key: value for key, value in keys.items() if key not in (BASE, SHARE)}
+def _for_label(facts: Facts, stated: dict[str, Any], label: str) -> dict[str, Any]:
+    """What the config states for one label; empty where it is silent."""
+    if not is_nested(stated):
+        return stated if stated and label in reached(facts) else {}
+    unknown = sorted(set(stated) - set(facts.rule.rope) - {"rope_type", "type"})
+    if unknown:
+        raise ConfigError(
+            "key-unknown",
+            f"config: unknown key {', '.join(map(repr, unknown))} beside the layer types",
+            f"a {facts.model_type!r} model has {', '.join(facts.rule.rope)}",
+        )
+    own = stated.get(label)
+    if own is not None and not isinstance(own, Mapping):
+        raise ConfigError("key-unknown", f"config: {label}={own!r} is not an object with a rope_type", "")
+    return dict(own or {})
 
 
 def reached(facts: Facts) -> set[str]:
@@ -101,11 +92,11 @@ def reached(facts: Facts) -> set[str]:
     return found
 
 
-def _filled(facts: Facts, keys: dict[str, Any], label: str) -> dict[str, Any]:
-    default = facts.rule.rope if label == ALL else facts.rule.rope[label] or {}
+def _filled(facts: Facts, own: dict[str, Any], default: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """The keys that the config states, or the model type's own where it states none, with base and share."""
+    keys = own or {key: value for key, value in default.items() if key not in (BASE, SHARE)}
     base = _one(facts, keys, label, BASE, default.get(BASE, 10_000.0))
-    silent = default.get(SHARE, 1.0) if keys.pop(DEFAULT, False) else facts.rule.share_default
-    share = _one(facts, keys, label, SHARE, silent)
+    share = _one(facts, keys, label, SHARE, facts.rule.share_default if own else default.get(SHARE, 1.0))
     forced = facts.rule.forced.get(label, {}) if rope_type(keys) == "yarn" else {}
     return {**forced, **keys, BASE: base, SHARE: share}
 
@@ -125,8 +116,9 @@ def _one(facts: Facts, keys: Mapping[str, Any], label: str, field: str, default:
         raise ConfigError(code, f"config: {field} is stated as {shown}", "readers take one or the other: keep one")
     if field == BASE and label == ALL:
         _refuse_lost_base(facts)
-    if field == BASE and not stated:
-        facts.assumed[next(iter(top_level(facts, label, field)), f"{label}.{field}")] = default
+    names = [*top_level(facts, label, field), *([f"{label}.{field}"] if label else [])]
+    if field == BASE and not stated and names:  # without a name the base is fixed in the model's code
+        facts.assumed[names[0]] = default
     return next(iter(stated.values()), default)
 
 

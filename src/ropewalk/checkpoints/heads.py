@@ -1,0 +1,77 @@
+"""The head of one layer: how wide it is, which of its features rotate, and how they pair."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ropewalk.checkpoints.axes import axial_pairs, section_axes
+from ropewalk.checkpoints.errors import ConfigError
+from ropewalk.checkpoints.facts import Facts
+from ropewalk.checkpoints.rope_dicts import SHARE
+from ropewalk.checkpoints.rope_keys import rope_type
+from ropewalk.checkpoints.spec import LayerSpec
+from ropewalk.scaling import YaRN
+from ropewalk.scaling._base import mscale
+
+
+def head_dim(facts: Facts, kind: str) -> int:
+    """The width of what is rotated."""
+    rule = facts.rule
+    if kind in rule.widths and "per_layer_config" not in facts.config:
+        key, default = rule.widths[kind]
+        return facts.count(key) or default
+    if rule.width != "head_dim":
+        return facts.needed(rule.width)
+    stated = facts.count("head_dim", least=2)
+    if stated is not None:
+        return stated
+    if "head_dim" in rule.needs:
+        return facts.needed("head_dim")
+    if "memory_attention_hidden_size" in rule.defaults:
+        return facts.needed("memory_attention_hidden_size") // (
+            facts.needed("memory_attention_downsample_rate") * facts.needed("memory_attention_num_attention_heads")
+        )
+    wide = facts.needed("embed_dim") if "embed_dim" in rule.defaults else facts.needed("hidden_size")
+    return wide // facts.needed("num_attention_heads")
+
+
+def placed(facts: Facts, keys: Mapping[str, Any], spec: LayerSpec) -> LayerSpec:
+    """`spec` with which features rotate, how they pair, and which coordinate each pair looks at."""
+    rule, width = facts.rule, spec.head_dim
+    assert width is not None
+    if rule.encoding == "axial":
+        axes, slots, grid = axial_pairs(rule.axes or "blocks", width)
+        spec = replace(spec, encoding="axial", rotary_dim=2 * len(axes), groups=rule.groups)
+        return replace(spec, axes=axes, slots=slots, grid=grid)
+    rotary_dim = _rotary_dim(facts, keys, width)
+    spec = replace(spec, rotary_dim=rotary_dim, block=rule.block, reverse=rule.reverse, output=rule.output)
+    if rule.switch and facts.get(rule.switch) is False:
+        spec = replace(spec, layout="half", output=None)
+    sections = keys.get("mrope_section") or rule.sections
+    if rule.axes == "alternating" or (rule.axes and sections is not None):
+        spec = replace(spec, axes=section_axes(rule.axes, sections, rotary_dim // 2))
+    if rule.softmax and isinstance(spec.scaling, YaRN) and keys.get("mscale_all_dim"):
+        spec = replace(spec, softmax_factor=mscale(spec.scaling.factor, keys["mscale_all_dim"]) ** 2)
+    return spec
+
+
+def _rotary_dim(facts: Facts, keys: Mapping[str, Any], width: int) -> int:
+    """How many features rotate: the plain type ignores the share in most of transformers' models, the scaled never."""
+    rule = facts.rule
+    if rule.turning and facts.get(rule.turning) is not None:
+        rotary_dim = facts.needed(rule.turning)
+    elif rule.width != "head_dim" or rope_type(keys) == "proportional":
+        rotary_dim = width
+    elif rule.share or rope_type(keys) != "default":
+        rotary_dim = int(width * keys[SHARE])
+    else:
+        rotary_dim = width
+    if rotary_dim % 2 or not 0 < rotary_dim <= width:
+        key = facts.key("head_dim")
+        raise ConfigError(
+            "value-impossible",
+            f"config: {rotary_dim} of the head's features would rotate ({key}={width}, "
+            f"partial_rotary_factor={keys[SHARE]:g}); a rotation turns pairs",
+            "give an even number of at most the head's width",
+        )
+    return rotary_dim
