@@ -114,6 +114,7 @@ STATED: dict[str, dict[str, Any]] = {
         "forced": {"compress": {"attention_factor": 1.0}},
     },
     "nanochat": {"reverse": True},
+    "blt": {"encoding": None, "rope": None, "main": "global_config"},
     "zamba2": {"needs": ["head_dim"]},
     **each("deberta deberta-v2", {
         "encoding": "deberta", "only_if": {"relative_attention": True}, "otherwise": "learned",
@@ -149,7 +150,7 @@ WITHOUT_ROTATION: list[tuple[str, dict[str, Any], str]] = [
      "albert align_text_model aimv2_text_model bert-generation bert big_bird bigbird_pegasus blenderbot "
      "blenderbot-small blip_text_model chinese_clip_text_model clip_text_model clipseg_text_model clvp_decoder "
      "convbert distilbert dpr electra ernie flaubert flava_text_model fnet git gpt_neo groupvit_text_model "
-     "instructblip_qformer instructblipvideo_qformer layoutlm lxmert megatron-bert metaclip_2_text_model "
+     "instructblip_qformer instructblipvideo_qformer layoutlm megatron-bert metaclip_2_text_model "
      "mobilebert owlv2_text_model owlvit_text_model rembert roc_bert sam3_lite_text_text_model "
      "siglip2_text_model siglip_text_model splinter squeezebert tapas vilt visual_bert xclip_text_model xlm "
      "decision_transformer gpt2 gpt-sw3 gpt_bigcode imagegpt openai-gpt"),
@@ -243,7 +244,7 @@ def row(kind: type, config: Any) -> dict[str, Any]:
     if found:
         facts["parts"] = {key: part.model_type for key, part in found}
         text = config.get_text_config(decoder=True)
-        facts["main"] = next((key for key, part in found if part is text), None)
+        facts["main"] = next((key for key, part in found if any(one is text for one in with_parts(part))), None)
     rope = getattr(config, "rope_parameters", None)
     if rope:
         facts |= rope_facts(kind, config, package)
@@ -255,8 +256,8 @@ def row(kind: type, config: Any) -> dict[str, Any]:
         facts["windows"] = windows(package, config, {*stated, *names})
         facts["null_head_dim"] = True if vars(config).get("head_dim", 0) is None else None
     facts |= STATED.get(config.model_type, {}) | without_rotation(config.model_type)
-    if "encoding" not in facts:
-        facts.pop("defaults"), facts.pop("names")
+    if not facts.get("encoding"):
+        facts = {key: facts[key] for key in ("parts", "main") if key in facts}
     return {key: value for key, value in facts.items() if value not in (None, {}, [])}
 
 

@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from external.rotary_classes import NOT_WALKED, Peer, unreached, walk
+from external.rotary_classes import NOT_WALKED, Peer, default_config, unreached, walk
 from torch import Tensor
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from ropewalk import from_config
+from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.spec import POSITION_KEYS, LayerSpec
 
 DOCS = Path(__file__).parents[2] / "docs/checkpoints.md"
-LEAST_TYPES = 355  # model types that reach a rotary class; the count may grow and not fall
+LEAST_TYPES = 355
+LEAST_READ = 495  # model types whose default config from_config reads  # model types that reach a rotary class; the count may grow and not fall
 FAR = 1_000_000
 # Layer types that the default config of a type does not have, so that each of its labels has a layer.
 LAYER_TYPES = {
@@ -97,6 +100,23 @@ def test_a_config_comes_back_without_loss(peer):
     assert {key: again[key] for key in config if key not in POSITION_KEYS} == {
         key: value for key, value in config.items() if key not in POSITION_KEYS
     }
+
+
+def test_every_default_config_is_read_or_refused_by_name():
+    """No model type of transformers ends in anything but a spec or an error with a finding."""
+    read = 0
+    for model_type in CONFIG_MAPPING_NAMES:
+        config = default_config(model_type)
+        if config is None:
+            continue
+        try:
+            spec = from_config(config)
+        except ConfigError as error:
+            assert error.finding.code and error.finding.message, model_type
+            continue
+        assert [f for f in spec.findings if f.severity == "error"] == [], model_type
+        read += 1
+    assert read >= LEAST_READ
 
 
 def test_how_much_of_transformers_is_walked(record_property):

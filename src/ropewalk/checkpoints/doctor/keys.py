@@ -1,6 +1,5 @@
 """Keys at the wrong place, under the wrong name, or left out."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +17,22 @@ MEANT = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor
 def misspelt(facts: Facts, spec: ModelSpec) -> Found:
     """A key that nobody reads and that looks like one that is read."""
     known = {*MEANT, *facts.rule.names.values(), *facts.rule.keys, *facts.rule.defaults}
-    for key in facts.config:
-        close = [] if key in known else difflib.get_close_matches(key, known, 1, 0.88)
-        if close and close[0] not in facts.config and abs(len(close[0]) - len(key)) < 2:  # v_head_dim is no head_dim
-            yield Finding("key-misspelt", "error", f"the key {key!r} is read by nobody", f"did you mean {close[0]!r}?")
+    for key in set(facts.config) - known:
+        meant = [name for name in sorted(known - set(facts.config)) if is_typo(key, name)]
+        if meant:
+            yield Finding("key-misspelt", "error", f"the key {key!r} is read by nobody", f"did you mean {meant[0]!r}?")
+
+
+def is_typo(key: str, name: str) -> bool:
+    """Whether one letter too many, too few or wrong, or two that changed places, make the whole difference."""
+    if len(name) < 6 or key == name:
+        return False
+    if len(key) == len(name):
+        wrong = [index for index, pair in enumerate(zip(key, name, strict=True)) if pair[0] != pair[1]]
+        swapped = len(wrong) == 2 and wrong[1] - wrong[0] == 1 and sorted(key) == sorted(name)
+        return len(wrong) == 1 or swapped
+    short, long = sorted((key, name), key=len)
+    return any(long[:index] + long[index + 1 :] == short for index in range(len(long)))
 
 
 def dialects(facts: Facts, spec: ModelSpec) -> Found:
@@ -67,7 +78,13 @@ def share_ignored(facts: Facts, spec: ModelSpec) -> Found:
     shares = [keys.get(SHARE) for keys in rope_dict_sets(facts)] + [facts.config.get(SHARE)]
     stated = next((share for share in shares if share is not None), None)
     main = spec.main
-    if stated in (None, 1) or not main.rotates or main.partial == "proportional" or main.head_dim is None:
+    if (
+        facts.rule.width != "head_dim"
+        or stated in (None, 1)
+        or not main.rotates
+        or main.partial == "proportional"
+        or main.head_dim is None
+    ):
         return
     if main.rotary_dim != int(main.head_dim * float(stated)):
         yield Finding(
