@@ -78,13 +78,8 @@ def share_ignored(facts: Facts, spec: ModelSpec) -> Found:
     shares = [keys.get(SHARE) for keys in rope_dict_sets(facts)] + [facts.config.get(SHARE)]
     stated = next((share for share in shares if share is not None), None)
     main = spec.main
-    if (
-        facts.rule.width != "head_dim"
-        or stated in (None, 1)
-        or not main.rotates
-        or main.partial == "proportional"
-        or main.head_dim is None
-    ):
+    cut_off = facts.rule.width != "head_dim"  # latent attention rotates a part that stands by itself
+    if cut_off or stated in (None, 1) or main.partial in (None, "proportional") or main.head_dim is None:
         return
     if main.rotary_dim != int(main.head_dim * float(stated)):
         yield Finding(
