@@ -88,9 +88,12 @@ NOPE = {
     **each("muse_glimmer_text muse_spark_text", "layer_rope_theta, else every fourth from the last"),
     **each("jamba nemotron_h zamba kimi_linear", "all"),
     "zamba2": "unless use_mem_rope",
+    "mllama_text_model": "cross_attention_layers",
     "granitemoehybrid": "unless position_embedding_type is rope",
     "olmo_hybrid": "no rope_theta",
 }
+GLOBAL_WIDTH = {"full_attention": ["global_head_dim", 512]}
+FULL_SLIDING = {"then": "full_attention", "rest": "sliding_attention"}
 # model type -> facts that no config states; they are added to the measured ones
 STATED: dict[str, dict[str, Any]] = {
     "gptj": {"encoding": "rotary", "layout": "interleaved", "turning": "rotary_dim", "keys": {"rope_theta": []}},
@@ -103,8 +106,27 @@ STATED: dict[str, dict[str, Any]] = {
                            "otherwise": "transformer_xl"},
     "seamless_m4t": {"encoding": "rotary", "only_if": {"position_embeddings_type": "rotary"},
                      "otherwise": "transformer_xl"},
-    "mimo_v2_flash": {"share_default": 0.334},
-    "mistral4": {"width": "qk_rope_head_dim"},
+    "mistral4": {"width": "qk_rope_head_dim", "own_whole": True},
+    **each("qwen3_moe", {"defaults": {"use_sliding_window": False}}),
+    **each("moshi kyutai_speech_to_text qwen3_omni_moe_text unlimited_ocr_text", {"windows": None}),
+    **each("openai_privacy_filter ultrabert neomme modernbert", {"window_extra": 1}),
+    "gemma3_text": {"both_ways": ["use_bidirectional_attention", True, 1]},
+    **each("minimax", {"windows": "all"}),
+    "qwen2_moe": {"windows": "alternate"},
+    "smollm3": {"windows": "unrotated"},
+    "bamba": {"cycle": {"listed": "attn_layer_indices", "then": "full_attention", "rest": "linear_attention"}},
+    "flint": {"cycle": {**FULL_SLIDING, "every": 4, "at": 1, "also": [0, 1], "last": "full_attention"}},
+    "mimo_v2_flash": {
+        "other_window": ["sliding_window_size", 1], "share_default": 0.334,
+        "cycle": {**FULL_SLIDING, "every": 6, "at": 5, "also": [0]},
+    },
+    **each("muse_glimmer_text muse_spark_text", {"cycle": {**FULL_SLIDING, "every": 4, "at": 0, "backward": True}}),
+    "step3p5": {
+        "rope": each("full_attention sliding_attention", {"rope_type": "default", "rope_theta": 10000.0}),
+        "keys": {"rope_theta": ["full_attention.rope_theta", "sliding_attention.rope_theta"]},
+    },
+    "hrm_text": {"layers": ["num_layers_per_stack"]},
+    "nemotron_h": {"layers": ["layers_block_type", "hybrid_override_pattern"]},
     "dots3_note_text": {"width": "qk_rope_head_dim"},
     "minimax_m2": {"turning": "rotary_dim"},
     "deepseek_v4": {
@@ -112,6 +134,9 @@ STATED: dict[str, dict[str, Any]] = {
         "labels": {"sliding_attention": "main", "compressed_sparse_attention": "compress",
                    "heavily_compressed_attention": "compress"},
         "forced": {"compress": {"attention_factor": 1.0}},
+        "windows": "all",
+        "cycle": {"every": 2, "at": 1, "then": "compressed_sparse_attention", "rest": "heavily_compressed_attention",
+                  "not_at": 1},
     },
     "nanochat": {"reverse": True},
     "blt": {"encoding": None, "rope": None, "main": "global_config"},
@@ -130,9 +155,10 @@ STATED: dict[str, dict[str, Any]] = {
     },
     **each("hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl_text", {"alpha": True}),
     **each(
-        "gemma4_text gemma4_unified_text diffusion_gemma_text embedding_gemma2_text",
-        {"widths": {"full_attention": ["global_head_dim", 512]}},
+        "gemma4_text gemma4_unified_text diffusion_gemma_text",
+        {"widths": GLOBAL_WIDTH, "both_ways": ["use_bidirectional_attention", "all", 2]},
     ),
+    "embedding_gemma2_text": {"widths": GLOBAL_WIDTH, "window_extra": 1},
     "phimoe": {"longrope": "short"},
     **each("phi3 phi4_multimodal", {"longrope": "switched"}),
 }  # fmt: skip
@@ -167,9 +193,15 @@ WITHOUT_ROTATION: list[tuple[str, dict[str, Any], str]] = [
     ("sinusoidal", {**LENGTH, **SIN_COS}, "canary_decoder marian pegasus videoprism_text_model ctrl"),
     ("sinusoidal", {**LENGTH, **TENSOR2TENSOR, "first_row": 2, "extra_rows": 2, "extends": True}, "xglm"),
     ("sinusoidal", {**LENGTH, **TENSOR2TENSOR, **PADDED, "extra_rows": 2, "extends": True},
-     "fsmt kosmos_2_5_text_model kosmos_2_text_model m2m_100 nllb-moe"),
+     "kosmos_2_5_text_model kosmos_2_text_model m2m_100 nllb-moe"),
+    ("sinusoidal", {**LENGTH, **TENSOR2TENSOR, **PADDED, "extra_rows": "pad_token_id+1", "extends": True}, "fsmt"),
+    ("sinusoidal", {**TENSOR2TENSOR, **PADDED, "length": "max_target_positions", "extra_rows": 2, "extends": True},
+     "speech_to_text"),
+    ("learned", {"length": "max_encoder_position_embeddings"}, "led"),
+    ("learned", {**LENGTH, **SHIFTED}, "pp_formulanet_text"),
+    ("learned", LENGTH, "cohere_asr"),
     ("sinusoidal", {**TENSOR2TENSOR, "extends": True}, "pegasus_x"),
-    ("t5", T5, "t5 mt5 switch_transformers pop2piano udop longt5 umt5"),
+    ("t5", T5, "t5 mt5 switch_transformers pop2piano udop longt5 umt5 pix2struct_text_model"),
     ("alibi", {}, "bloom"),
     ("alibi", {"length": "max_seq_len", "rule": "halves"}, "mpt"),
     ("shaw", {}, "speecht5 granite_speech_encoder granite_speech5_encoder vits seamless_m4t_v2"),
@@ -183,8 +215,8 @@ KEYS = listed(
     "no_rope_layer_interval rope_interleave attention_chunk_size local_attention attention_head_dim "
     "kv_channels use_mem_rope position_embedding_type rotary_dim memory_attention_hidden_size "
     "memory_attention_downsample_rate memory_attention_num_attention_heads position_embeddings_type "
-    "rotary_embedding_base rope_theta max_target_positions block_size max_seq_len pad_token_id alibi "
-    "relative_attention_num_buckets relative_attention_max_distance relative_attention"
+    "rotary_embedding_base rope_theta max_target_positions block_size max_seq_len max_encoder_position_embeddings "
+    "pad_token_id alibi relative_attention_num_buckets relative_attention_max_distance relative_attention"
 )
 PLAIN = {"rope_theta": 10000.0, "rope_type": "default"}
 THETAS = listed(
@@ -228,7 +260,7 @@ def with_parts(config: Any) -> Iterator[Any]:
 def parts(config: Any) -> list[tuple[str, Any]]:
     """The sub-configs that say what type they are."""
     named = getattr(type(config), "sub_configs", {}) or {}
-    found = [(key, getattr(config, key, None)) for key in named]
+    found = [(key, getattr(config, key, None) or build(kind)) for key, kind in named.items()]
     return [(key, part) for key, part in found if getattr(part, "model_type", "")]
 
 
@@ -255,7 +287,8 @@ def row(kind: type, config: Any) -> dict[str, Any]:
     if rope:
         facts["windows"] = windows(package, config, {*stated, *names})
         facts["null_head_dim"] = True if vars(config).get("head_dim", 0) is None else None
-    facts |= STATED.get(config.model_type, {}) | without_rotation(config.model_type)
+    more = STATED.get(config.model_type, {}) | without_rotation(config.model_type)
+    facts |= {**more, "defaults": {**facts["defaults"], **more.get("defaults", {})}}
     if not facts.get("encoding"):
         facts = {key: facts[key] for key in ("parts", "main") if key in facts}
     return {key: value for key, value in facts.items() if value not in (None, {}, [])}
@@ -284,6 +317,7 @@ def rope_facts(kind: type, config: Any, package: str) -> dict[str, Any]:
     plain = {key: [key] for key in ("rope_theta", "partial_rotary_factor")}
     expected = {key: plain.get(key, []) for key in facts["keys"]}
     facts["keys"] = {key: where for key, where in facts["keys"].items() if where != expected[key]}
+    facts["own_whole"] = True if not changed_alone(kind, "rope_theta") and changed(kind, "rope_theta", 777.0) else None
     facts["share_default"] = share_default(kind, rope)
     facts["unread"] = unread(kind, rope)
     for given in ("rope_scaling", "rope_parameters"):
@@ -323,6 +357,12 @@ def changed(kind: type, key: str, value: float) -> list[str]:
         if found:
             return sorted(found)
     return []
+
+
+def changed_alone(kind: type, key: str) -> bool:
+    """Whether a top-level key counts in a config without any rope keys."""
+    built = build(kind, **{key: 777.0})
+    return built is not None and 777.0 in [value for _, value in leaves(built.rope_parameters)]
 
 
 def leaves(rope: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

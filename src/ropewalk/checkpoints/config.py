@@ -8,7 +8,7 @@ from ropewalk.checkpoints.doctor import examine
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.heads import head_dim, placed
-from ropewalk.checkpoints.layers import has_its_rotation, layer_base, layer_types, rotates, window
+from ropewalk.checkpoints.layers import has_its_rotation, layer_base, layer_count, layer_types, rotates, window
 from ropewalk.checkpoints.parts import chosen
 from ropewalk.checkpoints.rope_dicts import ALL, BASE, rope_dicts
 from ropewalk.checkpoints.rope_keys import from_keys
@@ -81,8 +81,7 @@ def _without_rotation(facts: Facts, encoding: str) -> ModelSpec:
         )
     length = table_length(facts) if encoding in ("learned", "sinusoidal", "alibi") else None
     layer = LayerSpec(None, None, None, encoding=encoding)
-    count = facts.count("num_hidden_layers") or 1
-    return ModelSpec(facts.model_type, length, length, (layer,) * count, dict(facts.config), rule=rule)
+    return ModelSpec(facts.model_type, length, length, (layer,) * layer_count(facts), dict(facts.config), rule=rule)
 
 
 def table_length(facts: Facts) -> int | None:
@@ -93,7 +92,8 @@ def table_length(facts: Facts) -> int | None:
     first = table.get("first_row", 0)
     if first == "pad_token_id+1":
         first = (facts.count("pad_token_id", least=0) or 0) + 1
-    usable = facts.needed(table["length"]) + table.get("extra_rows", 0) - first
+    extra = table.get("extra_rows", 0)
+    usable = facts.needed(table["length"]) + (first if extra == "pad_token_id+1" else extra) - first
     if usable < 1:
         raise ConfigError(
             "value-impossible", f"config: {facts.key(table['length'])} leaves no row of the table for a token", ""

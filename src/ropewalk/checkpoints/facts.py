@@ -70,6 +70,11 @@ class Facts:
             )
         return value
 
+    def needed_or(self, name: str, *, least: int) -> int:
+        """`needed`, where the smallest value is not 1."""
+        value = self.count(name, least=least)
+        return self.needed(name) if value is None else value
+
     def _checked(self, name: str, check: Any) -> Any:
         value = self.get(name)
         return None if value is None else impossible_if(lambda: check(value))

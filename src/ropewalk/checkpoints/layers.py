@@ -8,24 +8,39 @@ from ropewalk.checkpoints.facts import Facts
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe", "mlp")
 
 
+def layer_count(facts: Facts) -> int:
+    """How many layers there are; 1 where a config does not say."""
+    for key in facts.rule.layers:
+        stated = facts.stated(key)
+        if stated:
+            return len(stated) if isinstance(stated, str | list | tuple) else facts.needed(key)
+    return facts.count("num_hidden_layers") or 1
+
+
 def layer_types(facts: Facts) -> list[str]:
     """The type of each layer, from the config or by the model type's rule; one "" where layers have no types."""
-    layers = facts.count("num_hidden_layers") or 1
+    layers, windows = layer_count(facts), facts.rule.windows
     stated = facts.stated("layer_types")
     if stated is not None:
         return _checked(facts, stated, layers)
-    if facts.rule.windows == "switched":
-        first = facts.count("max_window_layers", least=0) if windows_are_on(facts) else layers
-        if first is None:
-            raise ConfigError("key-missing", "config: the key 'max_window_layers' is missing", "")
-        return ["full_attention" if layer < first else "sliding_attention" for layer in range(layers)]
+    if windows in ("switched", "alternate", "unrotated"):
+        slides = [windows_are_on(facts) and _slides(facts, windows, layer) for layer in range(layers)]
+        return ["sliding_attention" if one else "full_attention" for one in slides]
     if facts.rule.cycle:
         return _laid_out(facts, layers)
-    if facts.rule.windows == "layers" or facts.rule.is_per_layer:
+    if windows == "layers" or facts.rule.is_per_layer:
         raise ConfigError(
             "key-missing", f"config: the key 'layer_types' is missing in a {facts.model_type!r} model", "list them"
         )
     return [""] * layers
+
+
+def _slides(facts: Facts, windows: str, layer: int) -> bool:
+    """Whether a layer gets the window of a model that has it switched on."""
+    if windows == "unrotated":  # SmolLM3
+        return not rotates(facts, "", layer)
+    first = facts.needed_or("max_window_layers", least=0)
+    return layer % 2 == 0 and layer < first if windows == "alternate" else layer >= first
 
 
 def _checked(facts: Facts, stated: Any, layers: int) -> list[str]:
@@ -40,12 +55,22 @@ def _checked(facts: Facts, stated: Any, layers: int) -> list[str]:
 
 
 def _laid_out(facts: Facts, layers: int) -> list[str]:
+    """The types by the rule of `cycle`: `then` at every so many layers or where a key lists it, else `rest`."""
     cycle = facts.rule.cycle
+    if "listed" in cycle:
+        listed = facts.stated(cycle["listed"]) or []
+        if not isinstance(listed, list | tuple):
+            raise ConfigError("value-impossible", f"config: {cycle['listed']}={listed!r} is not a list of layers", "")
+        return [cycle["then"] if layer in listed else cycle["rest"] for layer in range(layers)]
     if "every" not in cycle:
         return [cycle["rest"]] * layers
     every = (facts.count(cycle["key"]) if "key" in cycle else None) or cycle["every"]
     at = every - 1 if cycle["at"] == cycle["every"] - 1 else cycle["at"]
-    types = [cycle["then"] if layer % every == at else cycle["rest"] for layer in range(layers)]
+    marked = {layer for layer in range(layers) if layer % every == at} - {cycle.get("not_at")}
+    if cycle.get("backward"):
+        marked = {layers - 1 - layer for layer in marked}
+    marked |= set(cycle.get("also", ()))
+    types = [cycle["then"] if layer in marked else cycle["rest"] for layer in range(layers)]
     return [*types[:-1], cycle["last"]] if cycle.get("last") else types
 
 
@@ -59,18 +84,22 @@ def windows_are_on(facts: Facts) -> bool:
 
 def window(facts: Facts, kind: str) -> int | None:
     """How many positions back a query of this layer type sees, itself included; None for all."""
-    if facts.rule.windows is None:
+    rule = facts.rule
+    if rule.windows is None or kind in WITHOUT_ATTENTION or (rule.windows != "all" and "sliding" not in kind):
         return None
-    if facts.rule.windows == "switched" and not windows_are_on(facts):
+    if "use_sliding_window" in rule.defaults and not windows_are_on(facts):
         return None
-    if facts.rule.windows != "all" and "sliding" not in kind:
-        return None
-    if "local_attention" in facts.rule.defaults and facts.stated("sliding_window") is None:
-        both_sides = facts.count("local_attention")
-        return both_sides // 2 + 1 if both_sides else None
-    if facts.rule.windows == "all" and "sliding_window" in facts.config and facts.stated("sliding_window") is None:
+    if "local_attention" in rule.defaults and facts.stated("sliding_window") is None:
+        wide = (facts.count("local_attention") or 0) // 2  # it counts both sides
+    elif rule.windows == "all" and "sliding_window" in facts.config and facts.stated("sliding_window") is None:
         return None  # stated as null: no window
-    return facts.count("sliding_window") or None
+    else:
+        wide = facts.count("sliding_window", least=0) or 0
+    if rule.other_window and facts.stated(rule.other_window[0]) is not None:
+        return facts.needed(rule.other_window[0]) + rule.other_window[1]
+    if rule.both_ways and facts.stated(rule.both_ways[0]) == rule.both_ways[1]:
+        return wide // 2 + rule.both_ways[2]
+    return wide + rule.window_extra if wide else None
 
 
 def rotates(facts: Facts, kind: str, layer: int) -> bool:
@@ -92,6 +121,9 @@ def rotates(facts: Facts, kind: str, layer: int) -> bool:
         case "layer_rope_theta, else every fourth from the last":
             base, layers = layer_base(facts, layer), facts.needed("num_hidden_layers")
             return (layers - 1 - layer) % 4 != 0 if base is None else base != 0
+        case "cross_attention_layers":
+            crossing = facts.stated("cross_attention_layers")
+            return layer not in (range(3, layer_count(facts), 5) if crossing is None else crossing)
         case "unless use_mem_rope":
             return bool(facts.get("use_mem_rope"))
         case "unless position_embedding_type is rope":

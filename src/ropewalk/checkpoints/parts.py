@@ -17,7 +17,7 @@ def _descend(config: Mapping[str, Any], asked: list[str] | None, path: str, mode
     rule = rule_for(model_type)
     if asked:
         key, asked = asked[0], asked[1:]
-    elif asked is None and not rule.encoding and rule.main:
+    elif not rule.encoding and rule.main:  # also where the part that was asked for is a composite
         key = rule.main
     else:
         return Facts(config, model_type, rule, is_part=bool(path)), path

@@ -104,7 +104,10 @@ def _filled(facts: Facts, own: dict[str, Any], default: Mapping[str, Any], label
 def _one(facts: Facts, keys: Mapping[str, Any], label: str, field: str, default: float) -> float:
     """A number that stands in the dict, or at the top level under one of its names; two that disagree are an error."""
     places = {f"its own {field}": keys.get(field), **_elsewhere(facts, field)}
-    places |= {name: facts.config.get(name) for name in top_level(facts, label, field)}
+    untouched = label == ALL and field in facts.rule.defaults  # such types save the top level as it was
+    own_counts = untouched and keys.get(field) is not None
+    if not own_counts and not (facts.rule.own_whole and not spelled(facts)):
+        places |= {name: facts.config.get(name) for name in top_level(facts, label, field)}
     stated = {
         name: impossible_if(lambda v=value: number("config", field, v, least=1 if field == BASE else 0, above=True))
         for name, value in places.items()

@@ -37,6 +37,11 @@ class Rule:
         alpha: whether `dynamic` with the key alpha is a static NTK.
         softmax: whether the softmax scale is multiplied by YaRN's mscale_all_dim, squared.
         longrope: "switched" where generation is safe across the original length, "short" where long_factor is unused.
+        own_whole: whether a config without rope keys gets `rope` whole, a top-level rope_theta being ignored.
+        layers: keys that give the number of layers before num_hidden_layers does; of a list, its length.
+        window_extra: what is added to a window, where the model's code does not count the query itself.
+        other_window: a key that wins over sliding_window, and what is added to its value.
+        both_ways: a key, its value, and what is added to half the window of a model that then looks both ways.
         cycle, nope, windows: by what rule layer types, unrotated layers and windows follow.
         null_head_dim: whether head_dim is left null, which stops three of transformers' rope types.
         only_if, otherwise: the keys and values without which the type does not rotate, and its encoding then.
@@ -74,6 +79,11 @@ class Rule:
     alpha: bool = False
     softmax: bool = False
     longrope: str | None = None
+    own_whole: bool = False
+    layers: tuple[str, ...] = ()
+    window_extra: int = 0
+    other_window: tuple[Any, ...] = ()
+    both_ways: tuple[Any, ...] = ()
     cycle: Mapping[str, Any] = field(default_factory=dict)
     nope: str | None = None
     windows: str | None = None

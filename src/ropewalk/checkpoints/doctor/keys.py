@@ -6,7 +6,7 @@ from typing import Any
 from ropewalk.checkpoints.doctor.common import ORIGINAL, Found, kind_of, rope_dict_sets
 from ropewalk.checkpoints.errors import Finding
 from ropewalk.checkpoints.facts import Facts
-from ropewalk.checkpoints.rope_dicts import ALL, BASE, SHARE, top_level
+from ropewalk.checkpoints.rope_dicts import BASE, SHARE
 from ropewalk.checkpoints.spec import ModelSpec
 
 # Keys that a writer may have meant; the names of model_types.json count as well.
@@ -59,11 +59,8 @@ def _lost(facts: Facts, keys: Mapping[str, Any]) -> list[str]:
 
 def base_ignored(facts: Facts, spec: ModelSpec) -> Found:
     """rope_theta in a model type that does not read it."""
-    stated = facts.config.get(BASE)
-    read = any(BASE in top_level(facts, label, BASE) for label in facts.rule.rope if facts.rule.is_per_layer)
-    read |= not facts.rule.is_per_layer and BASE in top_level(facts, ALL, BASE)
-    used = {layer.base for layer in spec.layers if layer.rotates}
-    if stated is not None and not read and used and stated not in used:
+    stated, used = facts.config.get(BASE), {layer.base for layer in spec.layers if layer.rotates}
+    if stated is not None and used and stated not in used and stated != facts.rule.defaults.get(BASE):
         names = [name for name, where in facts.rule.keys.items() if any(BASE in path for path in where)]
         yield Finding(
             "base-ignored", "error",
