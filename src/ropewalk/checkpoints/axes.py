@@ -14,6 +14,11 @@ def section_axes(rule: str, sections: Sequence[int] | None, pairs: int) -> tuple
         sections: how many pairs look at time, height and width.
         pairs: P.
     """
+    whole_numbers = isinstance(sections, list | tuple) and all(type(size) is int and size >= 0 for size in sections)
+    if sections is not None and not whole_numbers:
+        raise ConfigError(
+            "sections-do-not-fit", f"config: mrope_section={sections!r} is not a list of sizes", "list three"
+        )
     if rule == "alternating":
         return tuple(pair % 2 for pair in range(pairs))
     fits = rule == "strided" or sum(sections or ()) == pairs  # strided sections only say where height and width end
@@ -21,7 +26,8 @@ def section_axes(rule: str, sections: Sequence[int] | None, pairs: int) -> tuple
         raise ConfigError(
             "sections-do-not-fit",
             f"config: mrope_section={sections and list(sections)} does not split {pairs} pairs in three",
-            "give three numbers with that sum",
+            "give three numbers with that sum in rope_scaling or rope_parameters, or check head_dim, hidden_size and "
+            "num_attention_heads",
         )
     if rule == "blocks":
         return tuple(axis for axis, size in enumerate(sections) for _ in range(size))

@@ -7,7 +7,7 @@ from typing import Any
 from ropewalk.checkpoints.doctor import examine
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
-from ropewalk.checkpoints.heads import head_dim, placed
+from ropewalk.checkpoints.heads import checked_width, head_dim, placed
 from ropewalk.checkpoints.layers import has_its_rotation, layer_base, layer_count, layer_types, rotates, window
 from ropewalk.checkpoints.parts import chosen
 from ropewalk.checkpoints.rope_dicts import ALL, BASE, rope_dicts
@@ -112,7 +112,7 @@ def _layer(
     facts = facts.under(_own_values(facts, index))
     label = facts.rule.labels.get(kind, kind) if facts.rule.is_per_layer else ALL
     keys = dicts.get(label)
-    width = head_dim(facts, kind)
+    width = checked_width(facts, head_dim(facts, kind))
     seen = window(facts, kind)
     if keys is None or not rotates(facts, kind, index):
         return LayerSpec(width, None, None, window=seen, encoding="none", kind=kind)

@@ -12,6 +12,9 @@ from ropewalk.checkpoints.rules import Rule
 STRUCTURE = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
 
 
+LARGEST = 2**53  # no length or size is beyond what a float64 counts exactly
+
+
 class Facts:
     """A config as its model type reads it.
 
@@ -55,7 +58,10 @@ class Facts:
 
     def count(self, name: str, *, least: int = 1) -> int | None:
         """`get` as a whole number."""
-        return self._checked(name, lambda value: whole("config", self.key(name), value, least=least))
+        value = self._checked(name, lambda value: whole("config", self.key(name), value, least=least))
+        if value is not None and value > LARGEST:
+            raise ConfigError("value-impossible", f"config: {self.key(name)}={value} is beyond any length or size", "")
+        return value
 
     def number(self, name: str, *, least: float = 0) -> float | None:
         """`get` as a number above `least`."""

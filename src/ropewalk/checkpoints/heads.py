@@ -13,6 +13,8 @@ from ropewalk.checkpoints.spec import LayerSpec
 from ropewalk.scaling import YaRN
 from ropewalk.scaling._base import mscale
 
+WIDEST = 65_536  # features of a head; a config that states more has a slip in it
+
 
 def head_dim(facts: Facts, kind: str) -> int:
     """The width of what is rotated."""
@@ -33,6 +35,16 @@ def head_dim(facts: Facts, kind: str) -> int:
         )
     wide = facts.needed("embed_dim") if "embed_dim" in rule.defaults else facts.needed("hidden_size")
     return wide // facts.needed("num_attention_heads")
+
+
+def checked_width(facts: Facts, width: int) -> int:
+    """`width`, if a head can be as wide."""
+    if not 0 < width <= WIDEST:
+        stated = ", ".join(
+            f"{facts.key(k)}={facts.stated(k)}" for k in ("head_dim", "hidden_size", "num_attention_heads")
+        )
+        raise ConfigError("value-impossible", f"config: heads of {width} features ({stated})", "1 to 65,536 are read")
+    return width
 
 
 def placed(facts: Facts, keys: Mapping[str, Any], spec: LayerSpec) -> LayerSpec:

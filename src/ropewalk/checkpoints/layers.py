@@ -8,8 +8,19 @@ from ropewalk.checkpoints.facts import Facts
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe", "mlp")
 
 
+MOST_LAYERS = 10_000  # a config that states more has a slip in it
+
+
 def layer_count(facts: Facts) -> int:
     """How many layers there are; 1 where a config does not say."""
+    count = _stated_count(facts)
+    if count > MOST_LAYERS:
+        key = facts.key("num_hidden_layers")
+        raise ConfigError("value-impossible", f"config: {key}={count} is more than {MOST_LAYERS} layers", "")
+    return count
+
+
+def _stated_count(facts: Facts) -> int:
     for key in facts.rule.layers:
         stated = facts.stated(key)
         if stated:

@@ -55,7 +55,8 @@ def _for_all(facts: Facts, stated: dict[str, Any]) -> dict[str, Any]:
     if is_nested(stated):
         raise ConfigError(
             "rope-nested",
-            f"config: one set of rope keys for each layer type, but a {facts.model_type!r} model reads one for all",
+            f"config: {' and '.join(written(facts))} holds one set of keys for each of {', '.join(stated)}, but a "
+            f"{facts.model_type!r} model reads one for all layers, not one for each layer type",
             "keep the set that holds for every layer",
         )
     return stated

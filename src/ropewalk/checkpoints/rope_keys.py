@@ -8,7 +8,7 @@ from torch import Tensor
 from ropewalk._checks import whole
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.errors import ConfigError
-from ropewalk.checkpoints.facts import impossible_if
+from ropewalk.checkpoints.facts import LARGEST, impossible_if
 from ropewalk.scaling import NTK, DynamicNTK, Linear, Llama3, LongRoPE, MrRoPE, Proportional, Scaling, YaRN
 
 # Hugging Face's key for each of our parameters, where the two names differ.
@@ -125,6 +125,8 @@ def _checked(kind: str, keys: Mapping[str, Any], original_length: int | None) ->
     if "original_length" in given:
         stated, key = given["original_length"], HF_NAMES["original_length"]
         given["original_length"] = impossible_if(lambda: whole(kind, key, stated, least=1))
+        if given["original_length"] > LARGEST:
+            raise ConfigError("value-impossible", f"{kind}: {key}={stated} is beyond any length", "")
     _refuse_unknown(kind, set(given))
     missing = required - set(given)
     if missing:
@@ -146,7 +148,7 @@ def _refuse_unknown(kind: str, given: set[str]) -> None:
         raise ConfigError(
             "key-unknown",
             f"{kind}: unknown key {', '.join(map(repr, sorted(unknown)))}",
-            f"allowed are {', '.join(allowed)}",
+            f"allowed with rope_type {kind!r} are {', '.join(allowed)}",
         )
 
 
