@@ -140,6 +140,7 @@ STATED: dict[str, dict[str, Any]] = {
     },
     "nanochat": {"reverse": True},
     "blt": {"encoding": None, "rope": None, "main": "global_config"},
+    **each("qwen2_vl qwen2_5_vl hunyuan_vl paddleocr_vl fuyu dots3_note glm5_next", {"flat": True}),
     "zamba2": {"needs": ["head_dim"]},
     **each("deberta deberta-v2", {
         "encoding": "deberta", "only_if": {"relative_attention": True}, "otherwise": "learned",
@@ -290,7 +291,7 @@ def row(kind: type, config: Any) -> dict[str, Any]:
     more = STATED.get(config.model_type, {}) | without_rotation(config.model_type)
     facts |= {**more, "defaults": {**facts["defaults"], **more.get("defaults", {})}}
     if not facts.get("encoding"):
-        facts = {key: facts[key] for key in ("parts", "main") if key in facts}
+        facts = {key: facts[key] for key in ("parts", "main", "flat") if key in facts}
     return {key: value for key, value in facts.items() if value not in (None, {}, [])}
 
 

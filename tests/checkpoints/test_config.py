@@ -1,6 +1,7 @@
 """`from_config`: what it reads, and that it refuses what it does not understand, by name."""
 
 import json
+import pickle
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from strategies import PAIRS, scalings
 
 from ropewalk import YaRN, from_config
 from ropewalk._errors import RopewalkError
+from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.spec import ModelSpec
 from ropewalk.scaling import DynamicLinear, DynamicNTK, Linear, MrRoPE, NTKCritical, Proportional
 
@@ -162,6 +164,36 @@ def test_what_transformers_takes_where_a_config_is_silent(change, base, windows)
     if theirs.model_type != "llama":
         kinds = getattr(theirs, "layer_types", None) or ["sliding_attention"] * 2
         assert [theirs.sliding_window if kind == "sliding_attention" else None for kind in kinds] == windows
+
+
+def test_a_composite_config_may_be_flat_as_qwen2_vl_was_published():
+    keys = {**PLAIN, "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]}, "rope_theta": 1e6, "head_dim": 64}
+    text = from_config({**keys, "model_type": "qwen2_vl_text"})
+    assert from_config({**keys, "model_type": "qwen2_vl", "vision_config": {"depth": 1}}).layers == text.layers
+    with pytest.raises(RopewalkError, match="'text_config' is missing beside keys of its own"):
+        from_config({**keys, "model_type": "llava"})
+
+
+@pytest.mark.parametrize("model_type", ["qwen2", "gemma2"])
+def test_a_window_that_is_null_is_none(model_type):
+    config = {**PLAIN, "model_type": model_type, **WINDOWED, "sliding_window": None}
+    assert [layer.window for layer in from_config(config).layers] == [None, None]
+
+
+def test_a_part_may_carry_the_name_of_the_whole():
+    tower = {"depth": 2, "hidden_size": 64, "num_heads": 4}
+    config = {"model_type": "qwen3_vl", "vision_config": {"model_type": "qwen3_vl", **tower}}
+    assert [layer.encoding for layer in from_config(config, part="vision_config").layers] == ["axial"] * 2
+
+
+def test_an_error_survives_pickling_and_a_spec_its_caller():
+    with pytest.raises(ConfigError) as caught:
+        from_config({**PLAIN, "model_type": "chatglm"})
+    assert pickle.loads(pickle.dumps(caught.value)).finding == caught.value.finding
+    config = {**PLAIN, "max_position_embeddings": 16384, "rope_scaling": {"type": "yarn", **YARN}}
+    spec = from_config(config)
+    config["rope_scaling"]["factor"] = 99
+    assert spec.to_config()["rope_scaling"]["factor"] == 4.0
 
 
 def test_files_that_are_no_config(tmp_path):

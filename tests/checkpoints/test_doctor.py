@@ -149,6 +149,7 @@ CASES: dict[str, tuple] = {
         {**GEMMA3, "model_type": "modernbert", "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
     ),
     "head-dim-null": ({**MIXTRAL, "rope_scaling": YARN}, {**MIXTRAL, "rope_scaling": YARN, "head_dim": 64}),
+    "layer-type-unknown": ({**GEMMA3, "layer_types": ["sliding_atention", "full_attention"]}, GEMMA3),
     "layer-types-length": ({**GEMMA3, "layer_types": ["full_attention"]}, GEMMA3),
     "sections-do-not-fit": ({**VL, "rope_scaling": {"type": "mrope", "mrope_section": [8, 8, 8]}}, FITTING),
     "alibi-in-bf16": ({**BLOOM, "torch_dtype": "bfloat16"}, {**BLOOM, "torch_dtype": "float32"}),

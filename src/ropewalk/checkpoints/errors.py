@@ -36,3 +36,6 @@ class ConfigError(RopewalkError):
     def __init__(self, code: str, message: str, fix: str) -> None:
         super().__init__(f"{message}; {fix}" if fix else message)
         self.finding = Finding(code, "error", message, fix)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # worker processes hand errors on by pickling them
+        return type(self), (self.finding.code, self.finding.message, self.finding.fix)

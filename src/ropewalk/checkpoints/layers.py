@@ -8,6 +8,19 @@ from ropewalk.checkpoints.facts import Facts
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe", "mlp")
 
 
+# transformers' names of layer types, with those of older configs.
+KNOWN_TYPES = {
+    *("full_attention", "sliding_attention", "chunked_attention", "window_attention", "indexed_attention"),
+    *(
+        "compressed_sparse_attention",
+        "heavily_compressed_attention",
+        "minimax_m3_sparse",
+        "reference_sliding_attention",
+    ),
+    *("hybrid", "hybrid_sliding", "sparse", "dense", "attention"),
+    *("deepseek_sparse_attention", "qwen_sparse_attention"),
+    *WITHOUT_ATTENTION,
+}
 MOST_LAYERS = 10_000  # a config that states more has a slip in it
 
 
@@ -62,6 +75,13 @@ def _checked(facts: Facts, stated: Any, layers: int) -> list[str]:
         raise ConfigError(
             "layer-types-length", f"config: {key} names {len(stated)} layers of {layers}", "name every layer once"
         )
+    unknown = sorted(set(stated) - KNOWN_TYPES)
+    if unknown:
+        raise ConfigError(
+            "layer-type-unknown",
+            f"config: {key} names {', '.join(map(repr, unknown))}",
+            f"known are {', '.join(sorted(KNOWN_TYPES))}",
+        )
     return list(stated)
 
 
@@ -90,7 +110,13 @@ def windows_are_on(facts: Facts) -> bool:
     switch = facts.get("use_sliding_window") if "use_sliding_window" in facts.rule.defaults else True
     if not isinstance(switch, bool) and switch is not None:
         raise ConfigError("value-impossible", f"config: use_sliding_window={switch!r} is not true or false", "")
-    return bool(switch) and facts.get("sliding_window") is not None
+    return bool(switch) and not _stated_null(facts) and facts.get("sliding_window") is not None
+
+
+def _stated_null(facts: Facts) -> bool:
+    """Whether the config says in so many words that there is no window."""
+    own = facts.rule.names.get("sliding_window", "sliding_window")
+    return own in facts.config and facts.stated("sliding_window") is None
 
 
 def window(facts: Facts, kind: str) -> int | None:
@@ -102,8 +128,8 @@ def window(facts: Facts, kind: str) -> int | None:
         return None
     if "local_attention" in rule.defaults and facts.stated("sliding_window") is None:
         wide = (facts.count("local_attention") or 0) // 2  # it counts both sides
-    elif rule.windows == "all" and "sliding_window" in facts.config and facts.stated("sliding_window") is None:
-        return None  # stated as null: no window
+    elif _stated_null(facts):
+        return None
     else:
         wide = facts.count("sliding_window", least=0) or 0
     if rule.other_window and facts.stated(rule.other_window[0]) is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
-from ropewalk.checkpoints.rules import rule_for
+from ropewalk.checkpoints.rules import Rule, rule_for
 
 
 def chosen(config: Mapping[str, Any], part: str | None) -> tuple[Facts, str]:
@@ -27,11 +27,24 @@ def _descend(config: Mapping[str, Any], asked: list[str] | None, path: str, mode
             f"a {model_type!r} model has no part {key!r}",
             f"it has {', '.join(rule.parts) or 'none'}",
         )
-    inner = config.get(key) or {}
+    inner = config.get(key) or _flat(config, key, rule)
     if not isinstance(inner, Mapping):
         raise ConfigError("value-impossible", f"config: {key}={inner!r} is not an object", "")
     inner_type = str(_model_type(inner, rule.parts[key]))
+    if inner_type == model_type:  # older files give a part the name of the whole
+        inner_type = rule.parts[key]
     return _descend(inner, asked, f"{path}.{key}".lstrip("."), inner_type)
+
+
+def _flat(config: Mapping[str, Any], key: str, rule: Rule) -> dict[str, Any]:
+    """The keys of the main part where a config has them beside the other parts, as Qwen2-VL was published."""
+    if key != rule.main or not set(config) & {"hidden_size", "num_hidden_layers", "rope_theta", "rope_scaling"}:
+        return {}
+    if not rule.flat:
+        raise ConfigError(
+            "key-missing", f"config: the key {key!r} is missing beside keys of its own", "put them into it"
+        )
+    return {name: value for name, value in config.items() if name != "model_type" and name not in rule.parts}
 
 
 def _model_type(config: Mapping[str, Any], default: str) -> Any:

@@ -21,6 +21,7 @@ class Rule:
         names: our name of a key -> the type's own ("hidden_size": "n_embd").
         defaults: what transformers takes where a config is silent.
         parts: key of a sub-config -> its model type; main is the one that is read for the whole.
+        flat: whether the main part's keys may stand in the config itself.
         rope: transformers' rope_parameters where a config has none; one dict a label in per-layer types.
         keys: top-level key -> where in rope_parameters it lands; [] for a key that is not read.
         flat_rope_scaling, flat_rope_parameters: the labels that one dict for all layers reaches in a per-layer type.
@@ -57,6 +58,7 @@ class Rule:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     main: str | None = None
+    flat: bool = False
     rope: Mapping[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10_000.0})
     keys: Mapping[str, list[str]] = field(default_factory=dict)
     flat_rope_scaling: tuple[str, ...] = ()

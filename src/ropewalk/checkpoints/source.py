@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def read_config(source: Any) -> dict[str, Any]:
         RopewalkError: nothing of that name, or a file that holds no config.
     """
     if isinstance(source, Mapping):
-        return dict(source)
+        return deepcopy(dict(source))
     if hasattr(source, "to_dict"):
         return source.to_dict()
     if not isinstance(source, str | os.PathLike):

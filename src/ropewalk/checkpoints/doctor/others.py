@@ -22,7 +22,7 @@ def alibi(facts: Facts, spec: ModelSpec) -> Found:
             "sqrt(head_dim) with the scores",
             "compare long inputs with a float32 bias",
         )  # fmt: skip
-    elif kept in HALF_PRECISION:
+    elif facts.model_type == "bloom" and kept in HALF_PRECISION:
         yield Finding(
             "alibi-in-bf16", "warning",
             f"{kept}: ALiBi's bias grows with the position, and neighbours far out get the same value in 16 bits",
