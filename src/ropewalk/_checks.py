@@ -16,7 +16,11 @@ def number(owner: str, name: str, value: object, *, least: float, above: bool = 
     if torch.compiler.is_compiling():
         return value  # type: ignore[return-value]
     rule = f"a number {'above' if above else 'of at least'} {least:g}"
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    try:
+        usable = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        usable = False
+    if not usable or not isinstance(value, Real):
         raise RopewalkError(f"{owner}: {name}={value!r} is not {rule}")
     if value < least or (above and value == least):
         raise RopewalkError(f"{owner}: {name}={value!r} is not {rule}")

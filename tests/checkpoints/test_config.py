@@ -4,6 +4,7 @@ import json
 import pickle
 
 import pytest
+import torch
 from hypothesis import given
 from strategies import PAIRS, scalings
 
@@ -127,7 +128,7 @@ def test_both_spellings_and_the_original_length_at_the_top():
     ({"model_type": ["llama"]}, "is not among"),
     ({"rope_scaling": {"rope_type": ["yarn"]}}, "is not a name"),
     ({"rope_scaling": {"rope_type": "longrope", **YARN, "short_factor": [1.0] * PAIRS, "long_factor": [2.0] * PAIRS,
-                       "attention_factor": 1.1, "short_mscale": 1.2}}, "short_mscale and attention_factor differ"),
+                       "attention_factor": 1.1, "short_mscale": 1.2}}, "long_mscale and attention_factor differ"),
     ({"rope_scaling": {"rope_type": "yarn", "truncate": None, **YARN}}, "truncate=None"),
     ({"rope_scaling": {"type": "yarn", **YARN}, "rope_parameters": {"type": "yarn", "beta_fast": 8, **YARN}},
      "disagree on 'beta_fast'"),
@@ -178,6 +179,48 @@ def test_a_composite_config_may_be_flat_as_qwen2_vl_was_published():
 def test_a_window_that_is_null_is_none(model_type):
     config = {**PLAIN, "model_type": model_type, **WINDOWED, "sliding_window": None}
     assert [layer.window for layer in from_config(config).layers] == [None, None]
+
+
+def test_phimoe_takes_its_mscales_for_the_attention_factor():
+    from transformers.models.phimoe.modeling_phimoe import PhimoeConfig, PhimoeRotaryEmbedding
+
+    factors = {"short_factor": [1.0] * PAIRS, "long_factor": [1.0] * PAIRS, "short_mscale": 1.243, "long_mscale": 1.243}
+    keys = {"type": "longrope", "original_max_position_embeddings": 4096, **factors}
+    config = {**PLAIN, "max_position_embeddings": 16384, "rope_scaling": keys}
+    cos, _ = from_config({**config, "model_type": "phimoe"}).layers[0].rotary().tables(torch.tensor([0, 7]))
+    module = PhimoeRotaryEmbedding(PhimoeConfig(**{k: v for k, v in config.items() if k != "model_type"}))
+    theirs, _ = module(torch.zeros(1), torch.tensor([[0, 7]]))
+    torch.testing.assert_close(cos, theirs[0, :, :PAIRS], atol=1e-5, rtol=0)
+
+
+def test_llama_4_attends_in_chunks_where_it_rotates():
+    config = {**PLAIN, "model_type": "llama4_text", "num_hidden_layers": 4, "no_rope_layers": [1, 0, 1, 1]}
+    layers = from_config({**config, "attention_chunk_size": 128}).layers
+    assert [layer.chunk for layer in layers] == [128, None, 128, 128]
+    assert [layer.encoding for layer in layers] == ["rotary", "none", "rotary", "rotary"]
+
+
+def test_a_scaling_that_replaces_deepseeks_takes_its_softmax_factor_away():
+    spec = from_config("deepseek-v3").extended(Linear(2.0), 300_000)
+    assert from_config(spec.to_config()).layers == spec.layers
+
+
+def test_vicuna_states_its_native_length_as_the_maximum():
+    scaled = {**PLAIN, "rope_scaling": {"type": "linear", "factor": 4.0}}
+    assert from_config(scaled).native_length == 1024
+    assert from_config({**scaled, "max_sequence_length": 16384}).native_length == 4096
+
+
+def test_what_is_assumed_is_told():
+    for config, key in (
+        ({"model_type": "glm4"}, "partial_rotary_factor"),
+        ({"model_type": "gpt_neox"}, "rotary_pct"),
+        ({"model_type": "gemma3_text"}, "sliding_window_pattern"),
+        ({"model_type": "mllama_text_model"}, "cross_attention_layers"),
+        ({"model_type": "deepseek_v3", "qk_rope_head_dim": None}, "qk_rope_head_dim"),
+    ):
+        told = [finding.message for finding in from_config({**PLAIN, **config}).findings if finding.code == "assumed"]
+        assert any(key in message for message in told), key
 
 
 def test_a_part_may_carry_the_name_of_the_whole():

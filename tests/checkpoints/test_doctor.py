@@ -67,7 +67,7 @@ CASES: dict[str, tuple] = {
         {**LONG, "rope_scaling": {**LONGROPE, "long_factor": [1.0] * 32}},
     ),
     "long-factor-unused": (
-        {**PHI3, "model_type": "phimoe", "rope_scaling": LONGROPE},
+        {**PHI3, "model_type": "phimoe", "rope_scaling": {**LONGROPE, "short_mscale": 1.2, "long_mscale": 1.2}},
         {**PHI3, "rope_scaling": LONGROPE},
     ),
     "temperature-cancelled": (
@@ -85,6 +85,10 @@ CASES: dict[str, tuple] = {
     "truncate-ignored": (
         {**GEMMA3, "rope_parameters": {**NESTED, "full_attention": {**NESTED["full_attention"], "truncate": False}}},
         {**GEMMA3, "rope_parameters": {**NESTED, "full_attention": {**NESTED["full_attention"], "truncate": True}}},
+    ),
+    "mscale-unread": (
+        {**LONG, "rope_scaling": {**LONGROPE, "short_mscale": 1.2}},
+        {**LONG, "rope_scaling": {**LONGROPE, "short_mscale": 1.2, "attention_factor": 1.2}},
     ),
     "attention-factor-contradicted": (
         {**LONG, "rope_scaling": {**LONGROPE, "attention_factor": 1.1, "short_mscale": 1.2}},

@@ -106,7 +106,7 @@ def test_inspect(ropewalk, tiny):
     assert content["layers"][0] == {
         "layer": 0, "encoding": "rotary", "head_dim": 16, "rotary_dim": 16, "layout": "half", "base": 100.0,
         "scaling": None, "attention_factor": 1.0, "window": None, "type": None, "partial": "whole",
-        "softmax_factor": 1.0, "axes": None,
+        "softmax_factor": 1.0, "axes": None, "chunk": None,
     }  # fmt: skip
     for index, pair in enumerate(content["pairs"]):
         assert pair["wavelength"] == pytest.approx(2 * math.pi * 100 ** (2 * index / 16))

@@ -274,7 +274,8 @@ def test_frequencies_among_the_weights():
 TRAPS: dict[str, tuple[str, dict[str, Any]]] = {
     "dynamic NTK with a cache": ("dynamic-with-cache", {**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2.0}}),
     "LongRoPE's switch": ("longrope-with-cache", {**LLAMA, "rope_scaling": LONGROPE}),
-    "PhiMoE's long_factor": ("long-factor-unused", {**LLAMA, "model_type": "phimoe", "rope_scaling": LONGROPE}),
+    "PhiMoE's long_factor": ("long-factor-unused", {
+        **LLAMA, "model_type": "phimoe", "rope_scaling": {**LONGROPE, "short_mscale": 1.2, "long_mscale": 1.2}}),
     "Phi-3's su": ("rope-type-alias", {
         **LLAMA, "model_type": "phi3", **ORIGINAL, "rope_scaling": {**FACTORS, "type": "su"}}),
     "truncate in a layer type's keys": ("truncate-ignored", {**GEMMA3, "rope_parameters": {

@@ -20,7 +20,6 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
-from transformers.utils import logging
 
 from ropewalk import from_config
 from ropewalk.checkpoints.rules import known_types, rule_for
@@ -278,14 +277,6 @@ def cases() -> Iterator[Any]:
 
 
 COMPARED: Counter[str] = Counter()
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    yield
-    logging.set_verbosity(verbosity)
 
 
 @pytest.mark.parametrize(("model_type", "pairs"), cases())

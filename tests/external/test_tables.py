@@ -17,7 +17,6 @@ from external.rotary_classes import build, default_config, leaves, rotary_of
 from external.test_layer_facts import stated
 from huggingface_hub.errors import StrictDataclassError
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
-from transformers.utils import logging
 
 from ropewalk import RopewalkError, from_config
 from ropewalk.checkpoints.presets import PRESETS
@@ -120,14 +119,6 @@ FAULTS = {  # of ours
     "qwen3_omni_moe:talker_config.text_config": "the talker is no part of the table",
 }
 COUNTS = dict.fromkeys(LEAST, 0)
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    yield
-    logging.set_verbosity(verbosity)
 
 
 def cases() -> Iterator[Any]:

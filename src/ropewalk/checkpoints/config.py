@@ -8,7 +8,7 @@ from ropewalk.checkpoints.doctor import examine
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.heads import checked_width, head_dim, placed
-from ropewalk.checkpoints.layers import has_its_rotation, layer_base, layer_count, layer_types, rotates, window
+from ropewalk.checkpoints.layers import chunk, has_its_rotation, layer_base, layer_count, layer_types, rotates, window
 from ropewalk.checkpoints.parts import chosen
 from ropewalk.checkpoints.rope_dicts import ALL, BASE, rope_dicts
 from ropewalk.checkpoints.rope_keys import from_keys
@@ -115,16 +115,18 @@ def _layer(
     width = checked_width(facts, head_dim(facts, kind))
     seen = window(facts, kind)
     if keys is None or not rotates(facts, kind, index):
-        return LayerSpec(width, None, None, window=seen, encoding="none", kind=kind)
-    scaling = from_keys(_known(facts, keys), max_length=max_length, original_length=original, alpha=facts.rule.alpha)
+        return LayerSpec(width, None, None, window=seen, encoding="none", kind=kind, chunk=chunk(facts, kind))
+    scaling = from_keys(_known(facts, keys), max_length=max_length, original_length=original, rule=facts.rule)
     base = layer_base(facts, index) or keys[BASE]
-    spec = LayerSpec(width, width, base, scaling, facts.rule.layout, seen, kind=kind)
+    spec = LayerSpec(width, width, base, scaling, facts.rule.layout, seen, kind=kind, chunk=chunk(facts, kind))
     return placed(facts, keys, spec)
 
 
 def _own_values(facts: Facts, index: int) -> Mapping[str, Any]:
     """What per_layer_config states for one layer; transformers writes its keys as "05" and reads 5 too."""
     listed = facts.config.get("per_layer_config") or {}
+    if not isinstance(listed, Mapping) or not all(isinstance(values, Mapping) for values in listed.values()):
+        raise ConfigError("value-impossible", f"config: per_layer_config={listed!r} is not an object of objects", "")
     return next((values for key, values in listed.items() if str(key).isdigit() and int(key) == index), {})
 
 
@@ -142,5 +144,8 @@ def _native_length(spec: ModelSpec, original: int | None) -> int | None:
     if spec.max_length is None:
         return None
     if isinstance(scaling, Linear):
+        extended = spec.config.get("max_sequence_length")  # Vicuna states the native length, and the extended one here
+        if extended == scaling.factor * spec.max_length:
+            return spec.max_length
         return round(spec.max_length / scaling.factor)
     return getattr(scaling, "original_length", spec.max_length)

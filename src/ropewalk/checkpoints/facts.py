@@ -10,8 +10,6 @@ from ropewalk.checkpoints.rules import Rule
 
 # A config.json states these; a sub-config may leave them to transformers.
 STRUCTURE = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
-
-
 LARGEST = 2**53  # no length or size is beyond what a float64 counts exactly
 
 
@@ -52,8 +50,11 @@ class Facts:
                 "key-missing", f"config: the key {self.key(name)!r} is missing", "copy it from the model's config.json"
             )
         value = self.rule.defaults.get(name)
-        if value is not None and name not in self.config:
-            self.assumed[self.key(name)] = value
+        return None if value is None else self.assume(self.key(name), value)
+
+    def assume(self, key: str, value: Any) -> Any:
+        """`value`, which transformers takes where `key` is silent or null; it is noted, so that a finding tells."""
+        self.assumed[key] = value
         return value
 
     def count(self, name: str, *, least: int = 1) -> int | None:
@@ -67,19 +68,14 @@ class Facts:
         """`get` as a number above `least`."""
         return self._checked(name, lambda value: number("config", self.key(name), value, least=least, above=True))
 
-    def needed(self, name: str) -> int:
+    def needed(self, name: str, *, least: int = 1) -> int:
         """`count` that must be there."""
-        value = self.count(name)
+        value = self.count(name, least=least)
         if value is None:
             raise ConfigError(
                 "key-missing", f"config: the key {self.key(name)!r} is missing", "copy it from the model's config.json"
             )
         return value
-
-    def needed_or(self, name: str, *, least: int) -> int:
-        """`needed`, where the smallest value is not 1."""
-        value = self.count(name, least=least)
-        return self.needed(name) if value is None else value
 
     def _checked(self, name: str, check: Any) -> Any:
         value = self.get(name)

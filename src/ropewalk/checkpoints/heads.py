@@ -21,7 +21,7 @@ def head_dim(facts: Facts, kind: str) -> int:
     rule = facts.rule
     if kind in rule.widths and "per_layer_config" not in facts.config:
         key, default = rule.widths[kind]
-        return facts.count(key) or default
+        return facts.count(key) or facts.assume(key, default)
     if rule.width != "head_dim":
         return facts.needed(rule.width)
     stated = facts.count("head_dim", least=2)
@@ -57,7 +57,7 @@ def placed(facts: Facts, keys: Mapping[str, Any], spec: LayerSpec) -> LayerSpec:
         return replace(spec, axes=axes, slots=slots, grid=grid)
     rotary_dim = _rotary_dim(facts, keys, width)
     spec = replace(spec, rotary_dim=rotary_dim, block=rule.block, reverse=rule.reverse, output=rule.output)
-    if rule.switch and facts.get(rule.switch) is False:
+    if rule.switch and not (facts.stated(rule.switch) if rule.switch in facts.config else facts.get(rule.switch)):
         spec = replace(spec, layout="half", output=None)
     sections = keys.get("mrope_section") or rule.sections
     if rule.axes == "alternating" or (rule.axes and sections is not None):

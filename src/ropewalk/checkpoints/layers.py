@@ -6,20 +6,11 @@ from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "mamba2", "recurrent", "moe", "mlp")
-
-
 # transformers' names of layer types, with those of older configs.
 KNOWN_TYPES = {
-    *("full_attention", "sliding_attention", "chunked_attention", "window_attention", "indexed_attention"),
-    *(
-        "compressed_sparse_attention",
-        "heavily_compressed_attention",
-        "minimax_m3_sparse",
-        "reference_sliding_attention",
-    ),
-    *("hybrid", "hybrid_sliding", "sparse", "dense", "attention"),
-    *("deepseek_sparse_attention", "qwen_sparse_attention"),
-    *WITHOUT_ATTENTION,
+    *(f"{kind}_attention" for kind in ("full", "sliding", "chunked", "window", "indexed", "reference_sliding")),
+    *(f"{kind}_attention" for kind in ("compressed_sparse", "heavily_compressed", "deepseek_sparse", "qwen_sparse")),
+    *("attention", "hybrid", "hybrid_sliding", "minimax_m3_sparse", "sparse", "dense", *WITHOUT_ATTENTION),
 }
 MOST_LAYERS = 10_000  # a config that states more has a slip in it
 
@@ -63,7 +54,7 @@ def _slides(facts: Facts, windows: str, layer: int) -> bool:
     """Whether a layer gets the window of a model that has it switched on."""
     if windows == "unrotated":  # SmolLM3
         return not rotates(facts, "", layer)
-    first = facts.needed_or("max_window_layers", least=0)
+    first = facts.needed("max_window_layers", least=0)
     return layer % 2 == 0 and layer < first if windows == "alternate" else layer >= first
 
 
@@ -95,7 +86,10 @@ def _laid_out(facts: Facts, layers: int) -> list[str]:
         return [cycle["then"] if layer in listed else cycle["rest"] for layer in range(layers)]
     if "every" not in cycle:
         return [cycle["rest"]] * layers
-    every = (facts.count(cycle["key"]) if "key" in cycle else None) or cycle["every"]
+    if rotation_decides(facts):
+        return [cycle["rest"] if rotates(facts, "", layer) else cycle["then"] for layer in range(layers)]
+    every = facts.count(cycle["key"]) if "key" in cycle else cycle["every"]
+    every = every or facts.assume(cycle["key"], cycle["every"])
     at = every - 1 if cycle["at"] == cycle["every"] - 1 else cycle["at"]
     marked = {layer for layer in range(layers) if layer % every == at} - {cycle.get("not_at")}
     if cycle.get("backward"):
@@ -103,6 +97,16 @@ def _laid_out(facts: Facts, layers: int) -> list[str]:
     marked |= set(cycle.get("also", ()))
     types = [cycle["then"] if layer in marked else cycle["rest"] for layer in range(layers)]
     return [*types[:-1], cycle["last"]] if cycle.get("last") else types
+
+
+def rotation_decides(facts: Facts) -> bool:
+    """Whether the layers that do not rotate are the ones of another type (Llama 4)."""
+    return facts.rule.cycle.get("key") == "no_rope_layer_interval"
+
+
+def chunk(facts: Facts, kind: str) -> int | None:
+    """The length of the chunks within which a layer attends; None where it has none."""
+    return facts.count("attention_chunk_size") if kind == "chunked_attention" else None
 
 
 def windows_are_on(facts: Facts) -> bool:
@@ -159,14 +163,23 @@ def rotates(facts: Facts, kind: str, layer: int) -> bool:
             base, layers = layer_base(facts, layer), facts.needed("num_hidden_layers")
             return (layers - 1 - layer) % 4 != 0 if base is None else base != 0
         case "cross_attention_layers":
-            crossing = facts.stated("cross_attention_layers")
-            return layer not in (range(3, layer_count(facts), 5) if crossing is None else crossing)
+            return layer not in _crossing(facts)
         case "unless use_mem_rope":
             return bool(facts.get("use_mem_rope"))
         case "unless position_embedding_type is rope":
             return facts.get("position_embedding_type") == "rope"
         case _:
             return True
+
+
+def _crossing(facts: Facts) -> list[int]:
+    """The layers that attend to an image, and rotate nothing (Llama 3.2 Vision)."""
+    listed = facts.stated("cross_attention_layers")
+    if listed is None:
+        return facts.assume("cross_attention_layers", list(range(3, layer_count(facts), 5)))
+    if not isinstance(listed, list | tuple):
+        raise ConfigError("value-impossible", f"config: cross_attention_layers={listed!r} is not a list of layers", "")
+    return list(listed)
 
 
 def has_its_rotation(facts: Facts) -> bool:

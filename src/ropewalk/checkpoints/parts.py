@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.rules import Rule, rule_for
@@ -10,6 +11,8 @@ from ropewalk.checkpoints.rules import Rule, rule_for
 
 def chosen(config: Mapping[str, Any], part: str | None) -> tuple[Facts, str]:
     """The facts of the part asked for, or of the one that reads text, and its path ("text_config")."""
+    if part is not None and not isinstance(part, str):
+        raise RopewalkError(f"from_config: part={part!r} is not the key of a sub-config, such as 'vision_config'")
     return _descend(config, part.split(".") if part else None, "", str(_model_type(config, "")))
 
 

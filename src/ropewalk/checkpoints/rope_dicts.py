@@ -104,13 +104,14 @@ def _filled(facts: Facts, own: dict[str, Any], default: Mapping[str, Any], label
 
 def _one(facts: Facts, keys: Mapping[str, Any], label: str, field: str, default: float) -> float:
     """A number that stands in the dict, or at the top level under one of its names; two that disagree are an error."""
-    places = {f"its own {field}": keys.get(field), **_elsewhere(facts, field)}
+    places = {f"{label}.{field}".lstrip("."): keys.get(field)}
+    places |= {f"{name}.{field}": value for name, value in _elsewhere(facts, field).items()}
     untouched = label == ALL and field in facts.rule.defaults  # such types save the top level as it was
     own_counts = untouched and keys.get(field) is not None
     if not own_counts and not (facts.rule.own_whole and not spelled(facts)):
         places |= {name: facts.config.get(name) for name in top_level(facts, label, field)}
     stated = {
-        name: impossible_if(lambda v=value: number("config", field, v, least=1 if field == BASE else 0, above=True))
+        name: impossible_if(lambda n=name, v=value: number("config", n, v, least=1 if field == BASE else 0, above=True))
         for name, value in places.items()
         if value is not None
     }
@@ -121,8 +122,9 @@ def _one(facts: Facts, keys: Mapping[str, Any], label: str, field: str, default:
     if field == BASE and label == ALL:
         _refuse_lost_base(facts)
     names = [*top_level(facts, label, field), *([f"{label}.{field}"] if label else [])]
-    if field == BASE and not stated and names:  # without a name the base is fixed in the model's code
-        facts.assumed[names[0]] = default
+    whole_head = field == SHARE and default == 1.0
+    if not stated and names and not whole_head:  # without a name the base is fixed in the model's code
+        facts.assume(names[-1] if field == SHARE else names[0], default)
     return next(iter(stated.values()), default)
 
 

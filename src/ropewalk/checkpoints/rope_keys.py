@@ -9,6 +9,7 @@ from ropewalk._checks import whole
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import LARGEST, impossible_if
+from ropewalk.checkpoints.rules import Rule
 from ropewalk.scaling import NTK, DynamicNTK, Linear, Llama3, LongRoPE, MrRoPE, Proportional, Scaling, YaRN
 
 # Hugging Face's key for each of our parameters, where the two names differ.
@@ -17,7 +18,7 @@ MSCALES = ("short_mscale", "long_mscale")  # vLLM's names for the attention fact
 # Read elsewhere, or by models in ways that leave the frequencies alone.
 COMMON = frozenset(
     {"rope_type", "type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved", "interleaved"}
-    | {"xdrope_section", "llama_4_scaling_beta", "max_position_embeddings"}
+    | {"xdrope_section", "llama_4_scaling_beta", "max_position_embeddings", "finetuned"}
 )
 # rope_type -> required keys, optional keys. A key outside them is an error, never dropped.
 KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -57,7 +58,7 @@ def rope_type(keys: Mapping[str, Any]) -> str:
 
 
 def from_keys(
-    keys: Mapping[str, Any], *, max_length: int | None, original_length: int | None, alpha: bool = False
+    keys: Mapping[str, Any], *, max_length: int | None, original_length: int | None, rule: Rule
 ) -> Scaling | None:
     """The scaling that `keys` state, as transformers computes it; None for plain rotary.
 
@@ -65,13 +66,14 @@ def from_keys(
         keys: the content of `rope_parameters` or `rope_scaling`.
         max_length: the config's max_position_embeddings.
         original_length: the config's top-level original_max_position_embeddings, which wins over the nested one.
-        alpha: whether the model type takes `dynamic` with the key alpha for a static NTK (HunYuan).
+        rule: of the model type: whether `dynamic` with the key alpha is a static NTK (HunYuan), and the mscales of
+            `longrope` are its attention factor (PhiMoE).
 
     Raises:
         ConfigError: a missing, unknown, null or impossible key, named.
     """
     kind = rope_type(keys)
-    if alpha and kind == "dynamic" and keys.get("alpha") is not None:
+    if rule.alpha and kind == "dynamic" and keys.get("alpha") is not None:
         return impossible_if(lambda: NTK(keys["alpha"]))
     given = _checked(kind, keys, original_length)
     build: dict[str, Callable[..., Scaling | None]] = {
@@ -80,7 +82,7 @@ def from_keys(
         "dynamic": lambda factor: DynamicNTK(factor, _maximum(max_length)),
         "yarn": _yarn,
         "llama3": Llama3,
-        "longrope": lambda **given: _long_rope(max_length, **given),
+        "longrope": lambda **given: _long_rope(max_length, rule.longrope == "short", **given),
         "proportional": lambda partial_rotary_factor, **k: Proportional(partial_rotary_factor, **k),
     }
     return impossible_if(lambda: build[kind](**given))
@@ -102,13 +104,20 @@ def _yarn(**given: Any) -> YaRN:
     return YaRN(**given)
 
 
-def _long_rope(max_length: int | None, original_length: int, **given: Any) -> LongRoPE:
-    for name in MSCALES:
-        if given.pop(name, given.get("attention_factor")) != given.get("attention_factor"):
-            raise ConfigError(
-                "attention-factor-contradicted", f"longrope: {name} and attention_factor differ",
-                "readers take one or the other: give them one value",
-            )  # fmt: skip
+def _long_rope(max_length: int | None, by_mscale: bool, original_length: int, **given: Any) -> LongRoPE:
+    mscales = {given.pop(name) for name in MSCALES if name in given}
+    if by_mscale and not mscales:
+        raise ConfigError(
+            "key-missing", f"longrope: the key {MSCALES[0]!r} is missing", "transformers stops without it"
+        )
+    factors = mscales | ({given["attention_factor"]} if "attention_factor" in given and not by_mscale else set())
+    if len(factors) > 1 and (by_mscale or "attention_factor" in given):
+        raise ConfigError(
+            "attention-factor-contradicted", f"longrope: {' and '.join(MSCALES)} and attention_factor differ",
+            "readers take one or the other: give them one value",
+        )  # fmt: skip
+    if by_mscale:
+        given["attention_factor"] = mscales.pop()
     factor = max(1.0, _maximum(max_length) / original_length)
     return LongRoPE(**{"factor": factor, "original_length": original_length, **given})
 

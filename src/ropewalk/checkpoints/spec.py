@@ -40,6 +40,7 @@ class LayerSpec:
         softmax_factor: what multiplies the softmax scale beside 1 / sqrt(head width): YaRN's mscale_all_dim of
             latent attention, squared.
         window: how many positions back a query sees, itself included; None for all.
+        chunk: a query sees the tokens of its own chunk of this many alone (Llama 4); None without chunks.
         kind: the layer's type as the config names it, such as "sliding_attention"; "" where layers have no types.
     """
 
@@ -58,6 +59,7 @@ class LayerSpec:
     grid: int | None = None
     groups: int = 1
     softmax_factor: float = 1.0
+    chunk: int | None = None
     kind: str = ""
 
     @property
@@ -174,7 +176,9 @@ class ModelSpec:
         """The same model with `scaling` on the layers that rotate as the main one, claiming `max_length` tokens."""
         main = replace(self.main, window=None, kind="")
         layers = tuple(
-            replace(layer, scaling=scaling) if replace(layer, window=None, kind="") == main else layer
+            replace(layer, scaling=scaling, softmax_factor=1.0)
+            if replace(layer, window=None, kind="") == main
+            else layer
             for layer in self.layers
         )
         return replace(self, layers=layers, max_length=max_length, changed=True)

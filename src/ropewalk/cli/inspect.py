@@ -81,6 +81,7 @@ def _layer(layer: LayerSpec) -> dict[str, Any]:
         "softmax_factor": layer.softmax_factor if turning else None,
         "axes": max(layer.axes) + 1 if layer.axes else None,
         "window": layer.window,
+        "chunk": layer.chunk,
     }
 
 
@@ -131,6 +132,7 @@ def _print_spec(console: Console, spec: ModelSpec, to: int | None) -> None:
 def in_words(layer: LayerSpec) -> str:
     """One layer in a line."""
     seen = f", window {layer.window:,}" if layer.window is not None else ""
+    seen += f", chunks of {layer.chunk:,}" if layer.chunk is not None else ""
     if not layer.rotates:
         kind = f"{layer.kind}, " if layer.kind else ""
         return f"{kind}{IN_WORDS.get(layer.encoding, layer.encoding)}{seen}"

@@ -18,6 +18,7 @@ CHECKS: tuple[Callable[[Facts, ModelSpec], Iterable[Finding]], ...] = (
     lengths.length_guessed,
     lengths.dynamic,
     lengths.longrope_switch,
+    lengths.mscale_unread,
     scalings.temperature_cancelled,
     scalings.beta_zero,
     scalings.truncate_ignored,

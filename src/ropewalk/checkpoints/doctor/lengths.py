@@ -3,6 +3,7 @@
 from ropewalk.checkpoints.doctor.common import ORIGINAL, Found, rope_dict_sets
 from ropewalk.checkpoints.errors import Finding
 from ropewalk.checkpoints.facts import Facts
+from ropewalk.checkpoints.rope_keys import MSCALES
 from ropewalk.checkpoints.spec import ModelSpec
 from ropewalk.scaling import DynamicNTK, Linear, LongRoPE, YaRN
 
@@ -90,6 +91,19 @@ def longrope_switch(facts: Facts, spec: ModelSpec) -> Found:
             "short factors in its cache under queries of the long ones: transformers clears it in Phi-3 alone",
             "give short_factor and long_factor the same numbers, or generate from one pass",
         )  # fmt: skip
+
+
+def mscale_unread(facts: Facts, spec: ModelSpec) -> Found:
+    """vLLM reads mscales that transformers does not."""
+    for keys in rope_dict_sets(facts):
+        stated = [name for name in MSCALES if keys.get(name) is not None]
+        if stated and keys.get("attention_factor") is None and facts.rule.longrope != "short":
+            yield Finding(
+                "mscale-unread", "warning",
+                f"{' and '.join(stated)} stand without attention_factor: transformers ignores them in a "
+                f"{facts.model_type!r} model, and vLLM does not",
+                "state attention_factor with the same value",
+            )  # fmt: skip
 
 
 def window_short(facts: Facts, spec: ModelSpec) -> Found:
