@@ -4,7 +4,6 @@ import json
 import pickle
 
 import pytest
-import torch
 from hypothesis import given
 from strategies import PAIRS, scalings
 
@@ -181,16 +180,12 @@ def test_a_window_that_is_null_is_none(model_type):
     assert [layer.window for layer in from_config(config).layers] == [None, None]
 
 
-def test_phimoe_takes_its_mscales_for_the_attention_factor():
-    from transformers.models.phimoe.modeling_phimoe import PhimoeConfig, PhimoeRotaryEmbedding
-
-    factors = {"short_factor": [1.0] * PAIRS, "long_factor": [1.0] * PAIRS, "short_mscale": 1.243, "long_mscale": 1.243}
-    keys = {"type": "longrope", "original_max_position_embeddings": 4096, **factors}
-    config = {**PLAIN, "max_position_embeddings": 16384, "rope_scaling": keys}
-    cos, _ = from_config({**config, "model_type": "phimoe"}).layers[0].rotary().tables(torch.tensor([0, 7]))
-    module = PhimoeRotaryEmbedding(PhimoeConfig(**{k: v for k, v in config.items() if k != "model_type"}))
-    theirs, _ = module(torch.zeros(1), torch.tensor([[0, 7]]))
-    torch.testing.assert_close(cos, theirs[0, :, :PAIRS], atol=1e-5, rtol=0)
+@pytest.mark.parametrize(("name", "factor"), [("deepseek-v2", 1.5896262), ("deepseek-v3", 1.8738542)])
+def test_latent_attention_scales_its_softmax_by_mscale_squared(name, factor):
+    """(0.1 mscale_all_dim ln 40 + 1)^2 with 0.707 and 1.0; the tables themselves keep factor 1."""
+    layer = from_config(name).layers[0]
+    assert layer.softmax_factor == pytest.approx(factor, abs=1e-7)
+    assert layer.rotary().attention_factor == 1.0
 
 
 def test_llama_4_attends_in_chunks_where_it_rotates():

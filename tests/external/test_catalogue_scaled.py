@@ -7,6 +7,7 @@ import pytest
 import torch
 from external.rotary_classes import Peer, code_of, labels_of, package_of, walk
 from huggingface_hub.errors import StrictDataclassError
+from transformers.models.phimoe.modeling_phimoe import PhimoeConfig, PhimoeRotaryEmbedding
 
 from ropewalk import from_config
 from ropewalk.checkpoints.errors import ConfigError
@@ -22,6 +23,8 @@ KEYS: dict[str, dict[str, Any]] = {
 TOO_WIDE = {("mistral4", "rope_scaling")}
 LEAST = {"linear": 140, "yarn": 134, "llama3": 140, "longrope": 133}  # classes compared; may grow and not fall
 BASE = 54_321.0
+SIZES = {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 16_384,
+         "rope_theta": 10_000.0}  # fmt: skip
 
 
 def stated(peer: Peer, kind: str, spelling: str) -> dict[str, Any]:
@@ -87,3 +90,13 @@ def test_a_scaling_in_every_class(kind, spelling):
             wrong[f"{peer.config.model_type} {peer.kind}"] = str(error).splitlines()[0]
     assert not wrong
     assert compared >= LEAST[kind]
+
+
+def test_phimoe_takes_its_mscales_for_the_attention_factor():
+    factors = {"short_factor": [1.0] * 32, "long_factor": [1.0] * 32, "short_mscale": 1.243, "long_mscale": 1.243}
+    keys = {"type": "longrope", "original_max_position_embeddings": 4096, **factors}
+    config = {**SIZES, "rope_scaling": keys}
+    cos, _ = from_config({**config, "model_type": "phimoe"}).layers[0].rotary().tables(torch.tensor([0, 7]))
+    module = PhimoeRotaryEmbedding(PhimoeConfig(**config))
+    theirs, _ = module(torch.zeros(1), torch.tensor([[0, 7]]))
+    torch.testing.assert_close(cos, theirs[0, :, :32], atol=1e-5, rtol=0)
