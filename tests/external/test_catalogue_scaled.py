@@ -1,6 +1,7 @@
 """Every rotary class of transformers under every scaling, in the old spelling and the new, against ours."""
 
 import functools
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -30,7 +31,15 @@ SIZES = {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2, "
 def stated(peer: Peer, kind: str, spelling: str) -> dict[str, Any]:
     """The peer's config with a scaling in place of whatever it had."""
     config = peer.config.to_dict()
-    for key in ("rope_parameters", "rope_scaling", "rope_theta", "layer_rope_theta", "per_layer_config", *ORIGINAL):
+    for key in (
+        "rope_parameters",
+        "rope_scaling",
+        "rope_theta",
+        "layer_rope_theta",
+        "partial_rotary_factor",
+        "per_layer_config",
+        *ORIGINAL,
+    ):
         config.pop(key, None)
     keys = {"rope_type": kind, "rope_theta": BASE, **KEYS[kind]}
     if kind == "longrope":
@@ -43,7 +52,8 @@ def stated(peer: Peer, kind: str, spelling: str) -> dict[str, Any]:
 def theirs(peer: Peer, config: dict[str, Any]) -> dict[str | None, tuple[torch.Tensor, float]] | None:
     """Frequencies and factor of each label, as transformers' class computes them; None where it stops."""
     try:
-        built = type(peer.config)(**{key: value for key, value in config.items() if key != "model_type"})
+        own = deepcopy(config)  # transformers fills in the dict that it is given
+        built = type(peer.config)(**{key: value for key, value in own.items() if key != "model_type"})
         module = getattr(code_of(package_of(type(built))), peer.kind)(built)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, StrictDataclassError):
         return None
