@@ -60,7 +60,7 @@ CASES: dict[str, tuple] = {
     ),
     "dynamic-with-cache": (
         {**LLAMA, "rope_scaling": DYNAMIC},
-        {**LLAMA, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {**LLAMA, "rope_scaling": {**DYNAMIC, "rope_type": "linear"}},
     ),
     "longrope-with-cache": (
         {**LONG, "rope_scaling": LONGROPE},
@@ -68,10 +68,10 @@ CASES: dict[str, tuple] = {
     ),
     "long-factor-unused": (
         {**PHI3, "model_type": "phimoe", "rope_scaling": {**LONGROPE, "short_mscale": 1.2, "long_mscale": 1.2}},
-        {**PHI3, "rope_scaling": LONGROPE},
+        {**PHI3, "rope_scaling": {**LONGROPE, "short_mscale": 1.2, "long_mscale": 1.2}},
     ),
     "temperature-cancelled": (
-        {**LONG, "rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}},
+        {**DEEPSEEK, "model_type": "llama", "rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}},
         {**DEEPSEEK, "rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}},
     ),
     "mscale-ignored": (
@@ -155,6 +155,14 @@ CASES: dict[str, tuple] = {
     "head-dim-null": ({**MIXTRAL, "rope_scaling": YARN}, {**MIXTRAL, "rope_scaling": YARN, "head_dim": 64}),
     "layer-type-unknown": ({**GEMMA3, "layer_types": ["sliding_atention", "full_attention"]}, GEMMA3),
     "layer-types-length": ({**GEMMA3, "layer_types": ["full_attention"]}, GEMMA3),
+    "factors-do-not-fit": (
+        {**LONG, "head_dim": 32, "rope_scaling": LONGROPE},
+        {**LONG, "head_dim": 64, "rope_scaling": LONGROPE},
+    ),
+    "key-unread": ({**LLAMA, "sliding_window": 1024}, {**LLAMA, "sliding_window": None}),
+    "key-overruled": ({**GEMMA3, "sliding_window_pattern": 1}, {**GEMMA3, "sliding_window_pattern": 2}),
+    "null-stated": ({**LLAMA, "rope_theta": None}, without(LLAMA, "rope_theta")),
+    "window-missing": ({**GEMMA3, "sliding_window": None}, {**GEMMA3, "sliding_window": 512}),
     "sections-do-not-fit": ({**VL, "rope_scaling": {"type": "mrope", "mrope_section": [8, 8, 8]}}, FITTING),
     "alibi-in-bf16": ({**BLOOM, "torch_dtype": "bfloat16"}, {**BLOOM, "torch_dtype": "float32"}),
     "alibi-key-ignored": ({**MPT, "attn_config": {"alibi": False}}, {**MPT, "attn_config": {"alibi": True}}),
@@ -163,7 +171,7 @@ CASES: dict[str, tuple] = {
         {**LLAMA, "model_type": "mistral", "sliding_window": 4096},
     ),
     "frequencies-in-weights": (
-        {**BERT, "model_type": "esm", "position_embedding_type": "rotary"},
+        {**BERT, "model_type": "esm", "position_embedding_type": "rotary", "pad_token_id": 1},
         {**BERT, "model_type": "esm", "position_embedding_type": "absolute", "pad_token_id": 1},
     ),
     "table-short": (BERT, BERT, 513, 512),

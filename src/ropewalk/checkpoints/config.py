@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 from ropewalk.checkpoints.doctor import examine
-from ropewalk.checkpoints.errors import ConfigError
+from ropewalk.checkpoints.errors import ConfigError, placed_at
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.heads import checked_width, head_dim, placed
 from ropewalk.checkpoints.layers import chunk, has_its_rotation, layer_base, layer_count, layer_types, rotates, window
 from ropewalk.checkpoints.parts import chosen
-from ropewalk.checkpoints.rope_dicts import ALL, BASE, rope_dicts
+from ropewalk.checkpoints.rope_dicts import ALL, BASE, SHARE, place, rope_dicts, top_level
 from ropewalk.checkpoints.rope_keys import from_keys
 from ropewalk.checkpoints.source import read_config
 from ropewalk.checkpoints.spec import ROTATING, LayerSpec, ModelSpec
-from ropewalk.scaling import Linear, Scaling
+from ropewalk.scaling import Linear, LongRoPE, Scaling
 
 
 def from_config(source: Any, *, part: str | None = None) -> ModelSpec:
@@ -79,6 +79,8 @@ def _without_rotation(facts: Facts, encoding: str) -> ModelSpec:
             "in the table: which tables or biases it holds would be a guess",
             "read one of its parts with part=..., if it has any",
         )
+    if encoding == "alibi":
+        facts.count("num_attention_heads")  # its slopes follow from it
     length = table_length(facts) if encoding in ("learned", "sinusoidal", "alibi") else None
     layer = LayerSpec(None, None, None, encoding=encoding)
     return ModelSpec(facts.model_type, length, length, (layer,) * layer_count(facts), dict(facts.config), rule=rule)
@@ -116,10 +118,28 @@ def _layer(
     seen = window(facts, kind)
     if keys is None or not rotates(facts, kind, index):
         return LayerSpec(width, None, None, window=seen, encoding="none", kind=kind, chunk=chunk(facts, kind))
-    scaling = from_keys(_known(facts, keys), max_length=max_length, original_length=original, rule=facts.rule)
+    with placed_at(place(facts, label)):
+        scaling = from_keys(_known(facts, keys), max_length=max_length, original_length=original, rule=facts.rule)
     base = layer_base(facts, index) or keys[BASE]
     spec = LayerSpec(width, width, base, scaling, facts.rule.layout, seen, kind=kind, chunk=chunk(facts, kind))
-    return placed(facts, keys, spec)
+    spec = placed(facts, keys, spec)
+    if isinstance(scaling, LongRoPE):
+        _fits(facts, spec, len(scaling.long_factor))
+    return spec
+
+
+def _fits(facts: Facts, spec: LayerSpec, listed: int) -> None:
+    """LongRoPE states one divisor a pair."""
+    assert spec.rotary_dim is not None
+    if listed != spec.rotary_dim // 2:
+        keys = [key for key in ("head_dim", "hidden_size", "num_attention_heads") if facts.stated(key) is not None]
+        shares = [key for key in top_level(facts, ALL, SHARE) if key in facts.config] or [SHARE]
+        raise ConfigError(
+            "factors-do-not-fit",
+            f"config: short_factor and long_factor hold {listed} numbers, and {spec.rotary_dim // 2} pairs of features "
+            "rotate",
+            f"give one for each pair, or check {', '.join([*map(facts.key, keys), *shares])}",
+        )
 
 
 def _own_values(facts: Facts, index: int) -> Mapping[str, Any]:

@@ -1,5 +1,7 @@
 """What is wrong with a config, in a form that a person reads and a program can tell apart."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,16 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """The finding as `inspect --json` prints it."""
         return {"code": self.code, "severity": self.severity, "message": self.message, "fix": self.fix}
+
+
+@contextmanager
+def placed_at(place: str) -> Iterator[None]:
+    """Put where in the config a refused key stands before the refusal."""
+    try:
+        yield
+    except ConfigError as error:
+        found = error.finding
+        raise ConfigError(found.code, f"{place}: {found.message.removeprefix('config: ')}", found.fix) from error
 
 
 class ConfigError(RopewalkError):

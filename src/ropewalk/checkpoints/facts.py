@@ -18,11 +18,15 @@ class Facts:
 
     Attributes:
         assumed: the keys that were asked for and not stated, with what transformers takes for them.
+        asked: every key that was looked for.
+        overruled: key -> the other key that states the same fact otherwise, and wins.
     """
 
     def __init__(self, config: Mapping[str, Any], model_type: str, rule: Rule, *, is_part: bool = False) -> None:
         self.config, self.model_type, self.rule, self.is_part = config, model_type, rule, is_part
         self.assumed: dict[str, Any] = {}
+        self.asked: set[str] = set()
+        self.overruled: dict[str, str] = {}
 
     def key(self, name: str) -> str:
         """The key under which `name` stands in this config."""
@@ -32,6 +36,7 @@ class Facts:
     def stated(self, name: str) -> Any:
         """What the config says; None where it is silent or null."""
         own = self.rule.names.get(name, name)
+        self.asked |= {own, name}
         values = [self.config[key] for key in {own, name} if self.config.get(key) is not None]
         if len(values) == 2 and values[0] != values[1]:
             raise ConfigError(
@@ -68,6 +73,13 @@ class Facts:
         """`get` as a number above `least`."""
         return self._checked(name, lambda value: number("config", self.key(name), value, least=least, above=True))
 
+    def switch(self, name: str) -> bool | None:
+        """`get` as true or false."""
+        value = self.get(name)
+        if value is None or isinstance(value, bool):
+            return value
+        raise ConfigError("value-impossible", f"config: {self.key(name)}={value!r} is not true or false", "")
+
     def needed(self, name: str, *, least: int = 1) -> int:
         """`count` that must be there."""
         value = self.count(name, least=least)
@@ -84,7 +96,7 @@ class Facts:
     def under(self, overrides: Mapping[str, Any]) -> "Facts":
         """The same config with a layer's own values in place of the common ones."""
         own = Facts({**self.config, **overrides}, self.model_type, self.rule, is_part=self.is_part)
-        own.assumed = self.assumed
+        own.assumed, own.asked, own.overruled = self.assumed, self.asked, self.overruled
         return own
 
 

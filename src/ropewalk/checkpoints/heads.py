@@ -7,7 +7,7 @@ from typing import Any
 from ropewalk.checkpoints.axes import axial_pairs, section_axes
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
-from ropewalk.checkpoints.rope_dicts import SHARE
+from ropewalk.checkpoints.rope_dicts import ALL, SHARE, top_level
 from ropewalk.checkpoints.rope_keys import rope_type
 from ropewalk.checkpoints.spec import LayerSpec
 from ropewalk.scaling import YaRN
@@ -57,14 +57,26 @@ def placed(facts: Facts, keys: Mapping[str, Any], spec: LayerSpec) -> LayerSpec:
         return replace(spec, axes=axes, slots=slots, grid=grid)
     rotary_dim = _rotary_dim(facts, keys, width)
     spec = replace(spec, rotary_dim=rotary_dim, block=rule.block, reverse=rule.reverse, output=rule.output)
-    if rule.switch and not (facts.stated(rule.switch) if rule.switch in facts.config else facts.get(rule.switch)):
+    if rule.switch and not _is_on(facts, rule.switch):
         spec = replace(spec, layout="half", output=None)
-    sections = keys.get("mrope_section") or rule.sections
-    if rule.axes == "alternating" or (rule.axes and sections is not None):
-        spec = replace(spec, axes=section_axes(rule.axes, sections, rotary_dim // 2))
+    if rule.axes:
+        spec = replace(spec, axes=section_axes(rule.axes, _sections(facts, keys), rotary_dim // 2))
     if rule.softmax and isinstance(spec.scaling, YaRN) and keys.get("mscale_all_dim"):
         spec = replace(spec, softmax_factor=mscale(spec.scaling.factor, keys["mscale_all_dim"]) ** 2)
     return spec
+
+
+def _sections(facts: Facts, keys: Mapping[str, Any]) -> Any:
+    stated = keys.get("mrope_section")
+    if stated is None and facts.rule.sections is not None:
+        return facts.assume("mrope_section", facts.rule.sections)
+    return stated
+
+
+def _is_on(facts: Facts, switch: str) -> bool:
+    """A null counts as false, and an absent key as what transformers takes."""
+    stated_null = switch in facts.config and facts.config[switch] is None
+    return not stated_null and bool(facts.switch(switch))
 
 
 def _rotary_dim(facts: Facts, keys: Mapping[str, Any], width: int) -> int:
@@ -79,11 +91,11 @@ def _rotary_dim(facts: Facts, keys: Mapping[str, Any], width: int) -> int:
     else:
         rotary_dim = width
     if rotary_dim % 2 or not 0 < rotary_dim <= width:
-        key = facts.key("head_dim")
+        key, share = facts.key("head_dim"), next((k for k in top_level(facts, ALL, SHARE) if k in facts.config), SHARE)
         raise ConfigError(
             "value-impossible",
             f"config: {rotary_dim} of the head's features would rotate ({key}={width}, "
-            f"partial_rotary_factor={keys[SHARE]:g}); a rotation turns pairs",
+            f"{share}={keys[SHARE]:g}); a rotation turns pairs",
             "give an even number of at most the head's width",
         )
     return rotary_dim

@@ -37,7 +37,9 @@ def layer_types(facts: Facts) -> list[str]:
     layers, windows = layer_count(facts), facts.rule.windows
     stated = facts.stated("layer_types")
     if stated is not None:
-        return _checked(facts, stated, layers)
+        types = _checked(facts, stated, layers)
+        _note_pattern(facts, types)
+        return types
     if windows in ("switched", "alternate", "unrotated"):
         slides = [windows_are_on(facts) and _slides(facts, windows, layer) for layer in range(layers)]
         return ["sliding_attention" if one else "full_attention" for one in slides]
@@ -48,6 +50,13 @@ def layer_types(facts: Facts) -> list[str]:
             "key-missing", f"config: the key 'layer_types' is missing in a {facts.model_type!r} model", "list them"
         )
     return [""] * layers
+
+
+def _note_pattern(facts: Facts, types: list[str]) -> None:
+    """A pattern beside the list of types, which wins."""
+    key = facts.rule.cycle.get("key")
+    if key and facts.stated(key) is not None and not rotation_decides(facts) and _laid_out(facts, len(types)) != types:
+        facts.overruled[facts.key(key)] = facts.key("layer_types")
 
 
 def _slides(facts: Facts, windows: str, layer: int) -> bool:
@@ -111,10 +120,8 @@ def chunk(facts: Facts, kind: str) -> int | None:
 
 def windows_are_on(facts: Facts) -> bool:
     """Whether layers past max_window_layers have a window: by use_sliding_window where the type has it."""
-    switch = facts.get("use_sliding_window") if "use_sliding_window" in facts.rule.defaults else True
-    if not isinstance(switch, bool) and switch is not None:
-        raise ConfigError("value-impossible", f"config: use_sliding_window={switch!r} is not true or false", "")
-    return bool(switch) and not _stated_null(facts) and facts.get("sliding_window") is not None
+    is_on = facts.switch("use_sliding_window") if "use_sliding_window" in facts.rule.defaults else True
+    return bool(is_on) and not _stated_null(facts) and facts.get("sliding_window") is not None
 
 
 def _stated_null(facts: Facts) -> bool:
@@ -130,6 +137,10 @@ def window(facts: Facts, kind: str) -> int | None:
         return None
     if "use_sliding_window" in rule.defaults and not windows_are_on(facts):
         return None
+    if "local_attention" in rule.defaults and facts.stated("sliding_window") is not None:
+        both = facts.stated("local_attention") is not None
+        if both and facts.count("sliding_window") != (facts.count("local_attention") or 0) // 2:
+            facts.overruled["local_attention"] = "sliding_window"
     if "local_attention" in rule.defaults and facts.stated("sliding_window") is None:
         wide = (facts.count("local_attention") or 0) // 2  # it counts both sides
     elif _stated_null(facts):
@@ -184,25 +195,35 @@ def _crossing(facts: Facts) -> list[int]:
 
 def has_its_rotation(facts: Facts) -> bool:
     """Whether the keys that switch a type's rotation on are set."""
-    return all(facts.get(key) == value for key, value in facts.rule.only_if.items())
+    return all(
+        (facts.switch(key) if isinstance(value, bool) else facts.get(key)) == value
+        for key, value in facts.rule.only_if.items()
+    )
 
 
 def _no_rope_layers(facts: Facts, layer: int) -> bool:
     """1 marks a layer that rotates, for all that the name says."""
     listed = facts.stated("no_rope_layers")
-    if listed:
+    if listed is not None and listed != []:  # an empty list counts as none in transformers
         if not isinstance(listed, list | tuple) or layer >= len(listed) or listed[layer] not in (0, 1):
             raise ConfigError(
                 "value-impossible", f"config: no_rope_layers={listed!r} is not a list of 0 and 1, one a layer", ""
             )
+        every = facts.stated("no_rope_layer_interval")
+        if every is not None and (listed[layer] == 1) != ((layer + 1) % facts.needed("no_rope_layer_interval") != 0):
+            facts.overruled["no_rope_layer_interval"] = "no_rope_layers"
         return listed[layer] == 1
-    return (layer + 1) % (facts.count("no_rope_layer_interval") or 4) != 0
+    every = facts.count("no_rope_layer_interval") or 4
+    facts.assume("no_rope_layers", f"every {every}th")
+    return (layer + 1) % every != 0
 
 
 def layer_base(facts: Facts, layer: int) -> float | None:
     """The layer's own base where layer_rope_theta lists one a layer, 0 for no rotation; None without a list."""
     listed = facts.stated("layer_rope_theta") if "layer_rope_theta" in (facts.rule.nope or "") else None
     if listed is None:
+        if "layer_rope_theta" in (facts.rule.nope or ""):
+            facts.assume("layer_rope_theta", "none")
         return None
     if not isinstance(listed, list | tuple) or layer >= len(listed) or not isinstance(listed[layer], int | float):
         raise ConfigError("value-impossible", f"config: layer_rope_theta={listed!r} is not a number a layer", "")

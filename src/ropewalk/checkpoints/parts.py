@@ -7,6 +7,7 @@ from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.rules import Rule, rule_for
+from ropewalk.checkpoints.typos import is_typo
 
 
 def chosen(config: Mapping[str, Any], part: str | None) -> tuple[Facts, str]:
@@ -30,6 +31,9 @@ def _descend(config: Mapping[str, Any], asked: list[str] | None, path: str, mode
             f"a {model_type!r} model has no part {key!r}",
             f"it has {', '.join(rule.parts) or 'none'}",
         )
+    slip = next((one for one in config if key not in config and is_typo(one, key)), None)
+    if slip:
+        raise ConfigError("key-misspelt", f"config: the key {slip!r} is read by nobody", f"did you mean {key!r}?")
     inner = config.get(key) or _flat(config, key, rule)
     if not isinstance(inner, Mapping):
         raise ConfigError("value-impossible", f"config: {key}={inner!r} is not an object", "")

@@ -25,8 +25,17 @@ def rope_dicts(facts: Facts) -> dict[str, dict[str, Any] | None]:
     found: dict[str, dict[str, Any] | None] = {}
     for label, default in facts.rule.rope.items():
         own = _for_label(facts, stated, label)
+        if is_nested(stated) and not own and default is not None:
+            facts.assume(label, dict(default))
         found[label] = _filled(facts, own, default or {}, label) if own or default is not None else None
     return found
+
+
+def place(facts: Facts, label: str) -> str:
+    """Where the rope keys of a label stand, for a refusal."""
+    dicts = written(facts)
+    nested = any(label in keys for keys in dicts.values())
+    return f"{' and '.join(dicts)}{f'.{label}' if nested else ''}" if dicts else "config"
 
 
 def spelled(facts: Facts) -> dict[str, Any]:
@@ -43,12 +52,12 @@ def spelled(facts: Facts) -> dict[str, Any]:
 def written(facts: Facts) -> dict[str, Any]:
     """The spellings that the config has and its model type reads, as they stand."""
     read = [key for key in SPELLINGS if key not in facts.rule.unread]
-    return {key: facts.config[key] for key in read if facts.config.get(key)}
+    return {key: facts.config[key] for key in read if facts.config.get(key) not in (None, {})}
 
 
 def is_nested(keys: Mapping[str, Any]) -> bool:
     """Whether there is one dict a label."""
-    return any(isinstance(value, Mapping) for value in keys.values())
+    return any(isinstance(value, Mapping) for key, value in keys.items() if key not in ("rope_type", "type"))
 
 
 def _for_all(facts: Facts, stated: dict[str, Any]) -> dict[str, Any]:

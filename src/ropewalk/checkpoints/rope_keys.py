@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ropewalk._checks import whole
+from ropewalk._checks import number, whole
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import LARGEST, impossible_if
@@ -76,6 +76,9 @@ def from_keys(
     if rule.alpha and kind == "dynamic" and keys.get("alpha") is not None:
         return impossible_if(lambda: NTK(keys["alpha"]))
     given = _checked(kind, keys, original_length)
+    for name in ("mscale", "mscale_all_dim"):
+        if name in given:
+            impossible_if(lambda n=name: number(kind, n, given[n], least=0))
     build: dict[str, Callable[..., Scaling | None]] = {
         "default": lambda: None,
         "linear": Linear,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ropewalk._checks import number, whole
+from ropewalk._checks import number, ordered, whole
 from ropewalk.scaling._base import Scaled, Static
 
 
@@ -36,7 +36,9 @@ class Llama3(Static):
         number("Llama3", "factor", self.factor, least=1)
         whole("Llama3", "original_length", self.original_length, least=1)
         number("Llama3", "low_freq_factor", self.low_freq_factor, least=0, above=True)
-        number("Llama3", "high_freq_factor", self.high_freq_factor, least=self.low_freq_factor)
+        number("Llama3", "high_freq_factor", self.high_freq_factor, least=0, above=True)
+        low, high = (("low_freq_factor", self.low_freq_factor), ("high_freq_factor", self.high_freq_factor))
+        ordered("Llama3", low, high, equal=True)
 
     def apply(self, inv_freq: Tensor, *, base: float, length: int | Tensor | None = None) -> Scaled:
         low, high = self.low_freq_factor, self.high_freq_factor

@@ -46,7 +46,9 @@ class LongRoPE(LengthDependent):
             object.__setattr__(self, name, checked)
         if len(self.short_factor) != len(self.long_factor):
             short, long = len(self.short_factor), len(self.long_factor)
-            raise RopewalkError(f"LongRoPE: {short} short and {long} long factors; give as many of each")
+            raise RopewalkError(
+                f"LongRoPE: short_factor has {short} numbers and long_factor {long}; give as many of each"
+            )
         if self.factor is not None:
             number("LongRoPE", "factor", self.factor, least=1)
         if self.attention_factor is not None:
@@ -55,7 +57,9 @@ class LongRoPE(LengthDependent):
     def apply(self, inv_freq: Tensor, *, base: float, length: int | Tensor | None = None) -> Scaled:
         pairs = inv_freq.shape[-1]
         if len(self.long_factor) != pairs:
-            raise RopewalkError(f"LongRoPE: {len(self.long_factor)} factors for {pairs} pairs; give {pairs}")
+            raise RopewalkError(
+                f"LongRoPE: long_factor has {len(self.long_factor)} numbers for {pairs} pairs; give {pairs}"
+            )
         short, long = (
             torch.tensor(factors, dtype=inv_freq.dtype, device=inv_freq.device)
             for factors in (self.short_factor, self.long_factor)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ropewalk._checks import number, whole
+from ropewalk._checks import number, ordered, whole
 from ropewalk.scaling._base import Scaled, Static, yarn_attention_factor
 
 
@@ -36,7 +36,8 @@ class MrRoPE(Static):
         number("MrRoPE", "factor", self.factor, least=1)
         whole("MrRoPE", "original_length", self.original_length, least=1)
         number("MrRoPE", "beta_slow", self.beta_slow, least=0, above=True)
-        number("MrRoPE", "beta_fast", self.beta_fast, least=self.beta_slow, above=True)
+        number("MrRoPE", "beta_fast", self.beta_fast, least=0, above=True)
+        ordered("MrRoPE", ("beta_slow", self.beta_slow), ("beta_fast", self.beta_fast))
         if self.attention_factor is not None:
             number("MrRoPE", "attention_factor", self.attention_factor, least=0, above=True)
 

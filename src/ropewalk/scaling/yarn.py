@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ropewalk._checks import number, one_of, whole
+from ropewalk._checks import number, one_of, ordered, whole
 from ropewalk._errors import RopewalkError
 from ropewalk.scaling._base import Scaled, Static, mscale, powers
 
@@ -55,7 +55,8 @@ class YaRN(Static):
         number("YaRN", "factor", self.factor, least=1)
         whole("YaRN", "original_length", self.original_length, least=1)
         number("YaRN", "beta_slow", self.beta_slow, least=0, above=True)
-        number("YaRN", "beta_fast", self.beta_fast, least=self.beta_slow, above=True)
+        number("YaRN", "beta_fast", self.beta_fast, least=0, above=True)
+        ordered("YaRN", ("beta_slow", self.beta_slow), ("beta_fast", self.beta_fast))
         one_of("YaRN", "ramp", self.ramp, ("code", "paper"))
         if self.attention_factor is not None:
             number("YaRN", "attention_factor", self.attention_factor, least=0, above=True)

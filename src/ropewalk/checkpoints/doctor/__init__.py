@@ -6,7 +6,7 @@ A config from which no encoding follows never comes here: it is a `ConfigError`,
 
 from collections.abc import Callable, Iterable
 
-from ropewalk.checkpoints.doctor import keys, lengths, others, scalings
+from ropewalk.checkpoints.doctor import keys, lengths, others, scalings, strays
 from ropewalk.checkpoints.errors import SEVERITIES, Finding
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.spec import ModelSpec
@@ -29,6 +29,11 @@ CHECKS: tuple[Callable[[Facts, ModelSpec], Iterable[Finding]], ...] = (
     keys.dialects,
     keys.base_ignored,
     keys.share_ignored,
+    strays.foreign,
+    strays.outside,
+    strays.overruled,
+    strays.null_stated,
+    strays.window_missing,
     others.alibi,
     others.from_weights,
     lengths.window_short,

@@ -7,7 +7,9 @@ from ropewalk.checkpoints.doctor.common import ORIGINAL, Found, kind_of, rope_di
 from ropewalk.checkpoints.errors import Finding
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.rope_dicts import BASE, SHARE
+from ropewalk.checkpoints.rules import rule_for
 from ropewalk.checkpoints.spec import ModelSpec
+from ropewalk.checkpoints.typos import meant
 
 # Keys that a writer may have meant; the names of model_types.json count as well.
 MEANT = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "max_position_embeddings", ORIGINAL,
@@ -16,23 +18,11 @@ MEANT = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor
 
 def misspelt(facts: Facts, spec: ModelSpec) -> Found:
     """A key that nobody reads and that looks like one that is read."""
-    known = {*MEANT, *facts.rule.names.values(), *facts.rule.keys, *facts.rule.defaults}
-    for key in set(facts.config) - known:
-        meant = [name for name in sorted(known - set(facts.config)) if is_typo(key, name)]
-        if meant:
-            yield Finding("key-misspelt", "error", f"the key {key!r} is read by nobody", f"did you mean {meant[0]!r}?")
-
-
-def is_typo(key: str, name: str) -> bool:
-    """Whether one letter too many, too few or wrong, or two that changed places, make the whole difference."""
-    if len(name) < 6 or key == name:
-        return False
-    if len(key) == len(name):
-        wrong = [index for index, pair in enumerate(zip(key, name, strict=True)) if pair[0] != pair[1]]
-        swapped = len(wrong) == 2 and wrong[1] - wrong[0] == 1 and sorted(key) == sorted(name)
-        return len(wrong) == 1 or swapped
-    short, long = sorted((key, name), key=len)
-    return any(long[:index] + long[index + 1 :] == short for index in range(len(long)))
+    known = {*MEANT, *facts.rule.names.values(), *facts.rule.keys, *facts.rule.defaults, *facts.asked}
+    for key in {key for key in facts.config if not key.startswith("_")} - known:  # transformers saves a few with _
+        name = meant(key, known - set(facts.config))
+        if name:
+            yield Finding("key-misspelt", "error", f"the key {key!r} is read by nobody", f"did you mean {name!r}?")
 
 
 def dialects(facts: Facts, spec: ModelSpec) -> Found:
@@ -97,7 +87,8 @@ def share_ignored(facts: Facts, spec: ModelSpec) -> Found:
 def part_read(facts: Facts, spec: ModelSpec) -> Found:
     """A composite model has other parts."""
     if spec.part:
-        yield Finding("part-read", "note", f"this is {spec.part}", "for another: from_config(config, part=...)")
+        parts = ", ".join(rule_for(str(spec.config["model_type"])).parts)
+        yield Finding("part-read", "note", f"this is {spec.part}, of {parts}", "for another: part=, or inspect --part")
 
 
 def assumed(facts: Facts, spec: ModelSpec) -> Found:

@@ -3,7 +3,7 @@
 from ropewalk.checkpoints.doctor.common import Found, kind_of, rope_dict_sets
 from ropewalk.checkpoints.errors import Finding
 from ropewalk.checkpoints.facts import Facts
-from ropewalk.checkpoints.rope_dicts import SPELLINGS, is_nested, reached, spelled
+from ropewalk.checkpoints.rope_dicts import SPELLINGS, is_nested, reached, spelled, written
 from ropewalk.checkpoints.rope_keys import ALIASES
 from ropewalk.checkpoints.spec import ModelSpec
 
@@ -65,12 +65,12 @@ def scaling_dropped(facts: Facts, spec: ModelSpec) -> Found:
     if not facts.rule.is_per_layer or not stated or is_nested(stated):
         return
     dropped = sorted(set(facts.rule.rope) - reached(facts))
-    if dropped and kind_of(stated) != "default":
+    if dropped and set(stated) - {"rope_type", "type"}:
         severity = "error" if len(dropped) == len(facts.rule.rope) else "note"
         yield Finding(
             "scaling-dropped", severity,
-            f"one set of rope keys ({kind_of(stated)}) in a model with one for each layer type: transformers drops it "
-            f"for {', '.join(dropped)}",
+            f"{' and '.join(written(facts))} holds one set of rope keys ({kind_of(stated)}) in a model with one for "
+            f"each layer type: transformers drops it for {', '.join(dropped)}",
             "write rope_parameters with a set of keys for each layer type",
         )  # fmt: skip
 
