@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= demo
 REAL := .cache/real
 
-.PHONY: help bench-memory demo demo-real test test-4.57 test-peers lint figures train clean
+.PHONY: help bench-memory compare compare-quick demo demo-real test test-4.57 test-peers lint figures train clean
 
 help:
 	@echo "make demo       extend the model that ships from 256 to 1024 tokens; writes $(OUT)/"
@@ -14,6 +14,8 @@ help:
 	@echo "make lint       style and types"
 	@echo "make figures    the pictures of the README and docs"
 	@echo "make demo-real  fetch SmolLM2-135M and a play, extend it to 16384 (half an hour)"
+	@echo "make compare-quick  four encodings trained alike, one seed each (a few minutes); writes comparison-quick/"
+	@echo "make compare    every encoding and two of x-transformers, three seeds each (under 90 minutes); again to resume"
 	@echo "make bench-memory  peak memory of attention at 8192 and 32768 tokens (ten minutes)"
 	@echo "make test-4.57  load what we write in transformers 4.57, in an environment of its own"
 	@echo "make test-peers  torchtune's rotary, in an environment of its own"
@@ -49,6 +51,19 @@ demo-real: $(REAL)/.fetched
 
 bench-memory: $(STAMP)
 	$(BIN)/python benchmarks/attention_memory.py
+
+compare-quick: $(STAMP)
+	rm -rf comparison-quick
+	$(BIN)/ropewalk compare --encodings none,sinusoidal,alibi,rope --seeds 1 --out comparison-quick
+
+.cache/plays.txt: | $(STAMP)
+	$(BIN)/python recipes/plays.py $@
+
+compare: .cache/plays.txt
+	$(BIN)/ropewalk compare --text .cache/plays.txt --out .cache/comparison --resume \
+		--encoding benchmarks.x_transformers_peers:Rotary --encoding benchmarks.x_transformers_peers:ALiBi
+	cp .cache/comparison/comparison.json benchmarks/results/comparison-plays.json
+	cp .cache/comparison/comparison.md docs/comparison.md
 
 test-4.57: $(STAMP)
 	$(PYTHON) -m venv .venv-4.57

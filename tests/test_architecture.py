@@ -24,6 +24,9 @@ ARROWS = {
     "plots": set(),
     "report": {"plots"},
     "extend": {"scaling", "checkpoints", "measure", "report", "__init__"},
+    "compare": {
+        *("functional", "scaling", "modules", "attention", "models", "measure", "extend", "report"),
+    },
     "testing": set(),
     "verify": {"functional", "positions", "scaling", "modules", "attention", "checkpoints", "models", "testing"},
     "cli": {
@@ -33,6 +36,7 @@ ARROWS = {
         "checkpoints",
         "measure",
         "extend",
+        "compare",
         "plots",
         "report",
         "verify",

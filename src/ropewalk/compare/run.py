@@ -1,0 +1,164 @@
+"""All runs of a comparison, side by side in processes of their own, each kept as it ends."""
+
+import json
+import multiprocessing
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_model
+
+from ropewalk._errors import RopewalkError
+from ropewalk.compare.claims import claims
+from ropewalk.compare.contestants import contestant
+from ropewalk.compare.protocol import Protocol
+from ropewalk.compare.result import comparison
+from ropewalk.compare.scalings import score_scalings
+from ropewalk.compare.scoring import score, used_frequencies
+from ropewalk.compare.text import Text
+from ropewalk.compare.training import train, untrained
+
+SCALED = "rope"  # whose trained weights the scalings are tried on
+Ended = Callable[[str, int, int], None]  # the run's name, runs that have ended, runs in all
+
+
+def compare(
+    protocol: Protocol,
+    text: Text,
+    names: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    jobs: int | None = None,
+    resume: bool = False,
+    ended: Ended = lambda name, done, total: None,
+) -> dict[str, Any]:
+    """Train and measure each encoding with each seed, and put the runs together.
+
+    Args:
+        protocol: what all share.
+        text: to learn from and to be measured on.
+        names: keys of `CONTESTANTS`, or "module:Class" of an `Encoding` of your own.
+        seeds: one run each; intervals need two.
+        out: a folder that keeps every run as it ends, in `runs/`.
+        jobs: processes; as many as cores where left out. Each computes with one thread.
+        resume: go on with what `out` holds.
+        ended: told of each run that has ended.
+
+    Returns:
+        The content of comparison.json, but for versions and seconds.
+
+    Raises:
+        RopewalkError: an unknown encoding, a folder of another protocol or text, a run that failed.
+    """
+    for name in names:
+        untrained(contestant(name), protocol, 0)
+    folder = _opened(out, protocol, text, resume)
+    wanted = {_file(folder, name, seed): (name, seed) for seed in seeds for name in dict.fromkeys(names)}
+    missing = {path: run for path, run in wanted.items() if not path.is_file()}
+    _work_off(missing, protocol, text, jobs or os.cpu_count() or 1, ended, len(wanted))
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in wanted]
+    return comparison(protocol, text.to_dict(), runs, claims())
+
+
+def one_run(name: str, seed: int, protocol: Protocol, text: Text, weights: Path) -> dict[str, Any]:
+    """Train one encoding with one seed and measure it: the content of a file in `runs/`, its weights beside it."""
+    torch.set_num_threads(1)
+    chosen, started = contestant(name), time.monotonic()
+    trained = train(chosen, protocol, text.train, seed)
+    parameters, plain = (_parameters(model) for model in (trained.model, untrained(contestant("none"), protocol, seed)))
+    save_model(trained.model, str(weights))
+    found = {
+        "name": name, "seed": seed, "parameters_added": parameters - plain,
+        "tokens_per_second": trained.tokens_per_second, "peak_memory_mb": trained.peak_memory_mb,
+        **score(trained.model, protocol, text.held_out),
+    }  # fmt: skip
+    if name == SCALED:
+        found["scalings"] = score_scalings(trained.model, protocol, text.held_out)
+        found["frequencies"] = used_frequencies(trained.model, protocol, text.held_out)
+    return {**found, "seconds": time.monotonic() - started}
+
+
+def _parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _opened(out: Path, protocol: Protocol, text: Text, resume: bool) -> Path:
+    """The folder of runs, new or of the same protocol and text."""
+    stated, path = {"protocol": protocol.to_dict(), "text": text.digest}, out / "protocol.json"
+    if path.is_file():
+        if not resume:
+            raise RopewalkError(f"{out} holds a comparison; add --resume to go on with it, or give a new folder")
+        held = json.loads(path.read_text(encoding="utf-8"))
+        if held != stated:
+            raise RopewalkError(f"{out} holds runs of another {_difference(held, stated)}; give a new folder")
+    elif out.exists() and any(out.iterdir()):
+        raise RopewalkError(f"{out} is no folder of a comparison, and is not empty; give a new one")
+    (out / "runs").mkdir(parents=True, exist_ok=True)
+    replace_text(path, json.dumps(stated, indent=2))
+    return out / "runs"
+
+
+def _difference(held: dict[str, Any], stated: dict[str, Any]) -> str:
+    if held.get("text") != stated["text"]:
+        return "text"
+    names = [key for key, value in stated["protocol"].items() if held.get("protocol", {}).get(key) != value]
+    return f"protocol ({', '.join(names)})"
+
+
+def _file(folder: Path, name: str, seed: int) -> Path:
+    return folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)}-{seed}.json"
+
+
+def _work_off(
+    missing: dict[Path, tuple[str, int]], protocol: Protocol, text: Text, jobs: int, ended: Ended, total: int
+) -> None:
+    """Each run in a fresh process, so that one's memory and threads are not another's."""
+    context = multiprocessing.get_context("spawn")
+    workers = min(jobs, max(1, len(missing)))
+    pool = ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1, initializer=_end_with_parent)
+    futures = {
+        pool.submit(one_run, name, seed, protocol, text, path.with_suffix(".safetensors")): path
+        for path, (name, seed) in missing.items()
+    }
+    done = total - len(missing)
+    try:
+        for future in as_completed(futures):
+            path, done = futures[future], done + 1
+            replace_text(path, json.dumps(_result(future, missing[path][0])))
+            ended(missing[path][0], done, total)
+    except BaseException:
+        for process in list((pool._processes or {}).values()):  # else they would train on to their end
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would else train on for nobody."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def _result(future: Future[dict[str, Any]], name: str) -> dict[str, Any]:
+    try:
+        return future.result()
+    except RopewalkError:
+        raise
+    except Exception as error:
+        raise RopewalkError(f"compare: the run of {name!r} failed: {type(error).__name__}: {error}") from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)

@@ -1,0 +1,29 @@
+"""The files of a comparison, from its result."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from ropewalk.compare.literature import LITERATURE
+from ropewalk.compare.run import replace_text
+from ropewalk.extend.result import versions
+from ropewalk.report.comparison import render
+from ropewalk.report.comparison_table import csv_rows, markdown
+
+
+def write_comparison(result: dict[str, Any], out: Path, seconds: float) -> dict[str, Any]:
+    """Write comparison.json, .csv, .md and .html into `out`; the result with its versions and time."""
+    full = {**result, "versions": versions(), "seconds": round(seconds, 1)}
+    replace_text(out / "comparison.json", json.dumps(full, indent=2, allow_nan=False) + "\n")
+    replace_text(out / "comparison.md", markdown(full, LITERATURE))
+    replace_text(out / "comparison.csv", _csv(csv_rows(full)))
+    replace_text(out / "comparison.html", render(full, LITERATURE))
+    return full
+
+
+def _csv(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,36 @@
+"""comparison.html: made from comparison.json and the literature, with its pictures inside and nothing fetched."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from ropewalk.plots.comparison import comparison, scaling_comparison
+from ropewalk.report.comparison_table import TITLE, tables, verdict
+from ropewalk.report.html import _svg
+
+
+def render(result: dict[str, Any], literature: Mapping[str, Any]) -> str:
+    """The page, as text; names and texts are escaped.
+
+    Args:
+        result: the content of comparison.json.
+        literature: what is published on each encoding, by name; one that is missing is shown without.
+    """
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(files("ropewalk.report").joinpath("comparison.html").read_text(encoding="utf-8"))
+    return template.render(
+        title=TITLE,
+        result=result,
+        verdict=verdict(result),
+        tables=tables(result, literature),
+        encodings=_svg(comparison(result)),
+        scalings=_svg(scaling_comparison(result)) if result["scalings"] else None,
+    )
+
+
+def write_comparison(result: dict[str, Any], literature: Mapping[str, Any], path: Path) -> None:
+    """Render the content of comparison.json to one HTML file."""
+    path.write_text(render(result, literature), encoding="utf-8")
