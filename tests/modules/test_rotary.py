@@ -26,10 +26,10 @@ Q = torch.zeros(2, 4, 6, 64)
     (lambda: MrRoPE(4, 0), "original_length=0"),
     (lambda: NTKCritical(4, 6), "original_length=6"),
     (lambda: Proportional(1.5), "fraction=1.5"),
-    (lambda: LongRoPE([1.0], [1.0, 1.0], 4096), "1 short and 2 long factors"),
+    (lambda: LongRoPE([1.0], [1.0, 1.0], 4096), "short_factor has 1 numbers and long_factor 2"),
     (lambda: LongRoPE([0.0], [1.0], 4096), "short_factor=0.0"),
     (lambda: LongRoPE("11", [1.0], 4096), "not a list of numbers"),
-    (lambda: Rotary(64, scaling=LongRoPE([1.0], [1.0], 4096)), "1 factors for 32 pairs"),
+    (lambda: Rotary(64, scaling=LongRoPE([1.0], [1.0], 4096)), "long_factor has 1 numbers for 32 pairs"),
 ])  # fmt: skip
 def test_parameters_out_of_range(build, message):
     with pytest.raises(RopewalkError, match=message):

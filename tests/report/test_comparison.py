@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from ropewalk.plots.comparison import COLOURS, comparison, encoding_colours, scaling_comparison
-from ropewalk.report.comparison import render, write_comparison
+from ropewalk.report.comparison import render
 from ropewalk.report.comparison_table import copies_to, csv_rows, escaped, markdown, verdict
 
 LENGTHS = {1: 64, 1.5: 96, 2: 128, 4: 256, 8: 512, 16: 1024}
@@ -256,8 +256,3 @@ def test_lost_models_stay_in_the_picture(result):
 def test_each_encoding_has_a_colour_of_its_own():
     names = [*COLOURS, "one:A", "other:B"]
     assert len(set(encoding_colours(names).values())) == len(names)
-
-
-def test_it_is_written_in_utf8(result, tmp_path):
-    write_comparison(result, LITERATURE, tmp_path / "comparison.html")
-    assert (tmp_path / "comparison.html").read_text(encoding="utf-8") == render(result, LITERATURE)

@@ -20,7 +20,7 @@ from ropewalk.compare.run import Ended
 from ropewalk.compare.run import compare as run
 from ropewalk.compare.text import Text
 from ropewalk.compare.write import write_comparison
-from ropewalk.report.comparison_table import estimate, verdict
+from ropewalk.report.comparison_table import verdict
 
 TRAIN, HELD_OUT = ("comedy_of_errors", "macbeth"), ("tempest",)  # of the plays that ship
 Files = list[Path] | None
@@ -57,7 +57,7 @@ def compare(
     started, protocol = time.monotonic(), Protocol(length=length, steps=steps)
     texts = Text.read(text or _plays(TRAIN), held_out or _plays(HELD_OUT), protocol.longest)
     names = [name.strip() for name in encodings.split(",") if name.strip()] + (encoding or [])
-    with _watched(len(names) * seeds) as ended:
+    with _watched() as ended:
         result = run(protocol, texts, names, range(seeds), out, jobs=jobs, resume=resume, ended=ended)
     result = write_comparison(result, out, time.monotonic() - started)
     if as_json:
@@ -79,7 +79,7 @@ def table(result: dict[str, Any]) -> Table:
     for name in ("holds to", "tokens/s"):
         shown.add_column(name, justify="right")
     for one in result["encodings"]:
-        cells = [estimate(entry["last_quarter"]) for entry in one["bits"]]
+        cells = [f"{entry['last_quarter']['value']:.2f}" for entry in one["bits"]]  # intervals are in the page
         speed = f"{one['tokens_per_second']['value']:,.0f}"
         style = None if one["passed"] else "dim"
         shown.add_row(one["name"], *cells, f"{one['holds_to']['value']:,}", speed, style=style)
@@ -91,10 +91,10 @@ def _plays(names: tuple[str, ...]) -> list[Path]:
 
 
 @contextmanager
-def _watched(total: int) -> Iterator[Ended]:
+def _watched() -> Iterator[Ended]:
     """A bar on stderr, with an estimate of the time left; silent where stderr is no terminal."""
     console = Console(file=sys.stderr)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=total)
+        task = bar.add_task("training", total=None)
         yield lambda name, done, total: bar.update(task, completed=done, total=total, description=f"ended: {name}")

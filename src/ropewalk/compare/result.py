@@ -15,7 +15,7 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228
 def comparison(
     protocol: Protocol, text: dict[str, Any], runs: Sequence[dict[str, Any]], claims: dict[str, Any]
 ) -> dict[str, Any]:
-    """The content of comparison.json, as docs/comparing.md describes it."""
+    """The content of comparison.json, but for versions and seconds; docs/comparing.md describes it."""
     names = dict.fromkeys(run["name"] for run in runs)
     by_name = {name: [run for run in runs if run["name"] == name] for name in names}
     seeds = sorted({run["seed"] for run in runs})
@@ -73,7 +73,7 @@ def _merged(lists: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Entry by entry over seeds: measured numbers become intervals, lists are merged in turn, the rest is alike."""
     merged = []
     for entries in zip(*lists, strict=True):
-        one = {}
+        one: dict[str, Any] = {}
         for key, value in entries[0].items():
             each = [entry[key] for entry in entries]
             if isinstance(value, list):

@@ -3,13 +3,13 @@
 import json
 import multiprocessing
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import torch
 from safetensors.torch import save_model
@@ -98,7 +98,7 @@ def _opened(out: Path, protocol: Protocol, text: Text, resume: bool) -> Path:
         held = json.loads(path.read_text(encoding="utf-8"))
         if held != stated:
             raise RopewalkError(f"{out} holds runs of another {_difference(held, stated)}; give a new folder")
-    elif out.exists() and any(out.iterdir()):
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RopewalkError(f"{out} is no folder of a comparison, and is not empty; give a new one")
     (out / "runs").mkdir(parents=True, exist_ok=True)
     replace_text(path, json.dumps(stated, indent=2))
@@ -113,7 +113,8 @@ def _difference(held: dict[str, Any], stated: dict[str, Any]) -> str:
 
 
 def _file(folder: Path, name: str, seed: int) -> Path:
-    return folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)}-{seed}.json"
+    """Two names never share a file."""
+    return folder / f"{quote(name, safe='')}-{seed}.json"
 
 
 def _work_off(
@@ -145,7 +146,12 @@ def _end_with_parent() -> None:
     """A process whose parent was killed would else train on for nobody."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _result(future: Future[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -91,8 +91,9 @@ def copy_accuracy(model: Decoder, protocol: Protocol, distance: int, held_out: T
 
 def used_frequencies(model: Decoder, protocol: Protocol, held_out: Tensor) -> list[dict[str, Any]]:
     """Each rotary pair's share of |q| |k|, layer by layer; empty where not every layer rotates whole heads alike."""
-    rotary = list(model.encodings)
-    if not all(isinstance(one, Rotary) and one.layout == "half" and one.rotary_dim == one.head_dim for one in rotary):
+    rotary = [one for one in model.encodings if isinstance(one, Rotary)]
+    whole = all(one.layout == "half" and one.rotary_dim == one.head_dim for one in rotary)
+    if not whole or len(rotary) < len(model.blocks):
         return []
     seen: dict[tuple[int, str], Tensor] = {}
     hooks = [
@@ -107,7 +108,7 @@ def used_frequencies(model: Decoder, protocol: Protocol, held_out: Tensor) -> li
     for hook in hooks:
         hook.remove()
     return [
-        {"layer": layer, "wavelengths": (2 * math.pi / encoding.inv_freq).tolist(),
+        {"layer": layer, "wavelengths": encoding.inv_freq.reciprocal().mul(2 * math.pi).tolist(),
          "share": _shares(seen[layer, "q"] * seen[layer, "k"])}
         for layer, encoding in enumerate(rotary)
     ]  # fmt: skip

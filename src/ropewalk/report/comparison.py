@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -29,8 +28,3 @@ def render(result: dict[str, Any], literature: Mapping[str, Any]) -> str:
         encodings=_svg(comparison(result)),
         scalings=_svg(scaling_comparison(result)) if result["scalings"] else None,
     )
-
-
-def write_comparison(result: dict[str, Any], literature: Mapping[str, Any], path: Path) -> None:
-    """Render the content of comparison.json to one HTML file."""
-    path.write_text(render(result, literature), encoding="utf-8")

@@ -1,0 +1,57 @@
+"""The landed comparison: its page is made from it, and the order is the literature's where that agrees with itself."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from ropewalk.compare.contestants import CONTESTANTS
+from ropewalk.compare.literature import LITERATURE
+from ropewalk.compare.protocol import Protocol
+from ropewalk.report.comparison_table import markdown
+
+ROOT = Path(__file__).parents[2]
+RESULT = json.loads((ROOT / "benchmarks/results/comparison-plays.json").read_text())
+BY_NAME = {one["name"]: one for one in RESULT["encodings"]}
+PEERS = {"rope": "benchmarks.x_transformers_peers:Rotary", "alibi": "benchmarks.x_transformers_peers:ALiBi"}
+
+
+def rise(name: str, times: float) -> float:
+    """Bits a byte above crop's in the last quarter, the mean over seeds."""
+    entry = next(one for one in BY_NAME[name]["bits"] if one["times"] == times)
+    return entry["last_quarter"]["value"] - entry["crop"]["value"]
+
+
+def test_the_page_is_made_from_the_result():
+    assert (ROOT / "docs/comparison.md").read_text() == markdown(RESULT, LITERATURE)
+
+
+def test_it_holds_every_encoding_three_times_under_todays_protocol():
+    assert set(BY_NAME) == {*CONTESTANTS, *PEERS.values()}
+    assert set(LITERATURE) == set(CONTESTANTS)
+    assert RESULT["protocol"] == {**Protocol().to_dict(), "seeds": [0, 1, 2]}
+    assert RESULT["seconds"] < 90 * 60
+    assert all(one["passed"] for one in RESULT["encodings"])
+
+
+def test_the_order_of_the_literature():
+    assert min(rise("sinusoidal", 1.5), rise("learned", 1.5)) > 1 > 0.2 > rise("rope", 1.5)  # absolute ones break first
+    assert rise("rope", 4) > 1
+    assert max(abs(rise("alibi", times)) for times in (1.5, 2, 4, 8, 16)) < 0.1
+    holds = {name: one["holds_to"]["value"] for name, one in BY_NAME.items()}
+    assert holds["sinusoidal"] == holds["learned"] == 64 < holds["rope"] < holds["t5"] < holds["alibi"] == 1024
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_other_peoples_code_lands_within_seed_noise_of_ours(name):
+    for ours, theirs in zip(BY_NAME[name]["bits"], BY_NAME[PEERS[name]]["bits"], strict=True):
+        a, b = ours["last_quarter"], theirs["last_quarter"]
+        assert max(a["low"], b["low"]) <= min(a["high"], b["high"]), ours["times"]
+
+
+def test_its_curves_end_where_its_lengths_do():
+    for one in RESULT["encodings"]:
+        ends = one["curve"]["ends"]
+        assert ends[-1] == 1024
+        assert all(early < late for early, late in itertools.pairwise(ends))
