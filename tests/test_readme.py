@@ -98,6 +98,15 @@ def test_its_figures_are_those_of_the_landed_results():
                 assert f"| {m['method']} | {m['holds_to']['value']:,} | {reads} | {m['short_cost']:+.3f} |" in text
 
 
+def test_its_comparison_is_that_of_the_landed_result():
+    text, path = README.read_text(), "benchmarks/results/comparison-plays.json"
+    assert f"({path})" in text
+    for one in json.loads((ROOT / path).read_text())["encodings"]:
+        bits = {entry["length"]: f"{entry['last_quarter']['value']:.2f}" for entry in one["bits"]}
+        row = f"| {one['name']} | {bits[64]} | {bits[128]} | {bits[1024]} | {one['holds_to']['value']:,} |"
+        assert (row in text) != (":" in one["name"])
+
+
 def test_the_shipped_files_keep_their_size():
     assert (SHIPPED / "model.safetensors").stat().st_size <= 8_000_000
     assert sum(file.stat().st_size for file in SHIPPED.glob("heldout-*.txt")) < 300_000

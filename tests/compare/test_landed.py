@@ -55,3 +55,18 @@ def test_its_curves_end_where_its_lengths_do():
         ends = one["curve"]["ends"]
         assert ends[-1] == 1024
         assert all(early < late for early, late in itertools.pairwise(ends))
+
+
+def test_the_figures_of_the_guide_are_the_results():
+    text = (ROOT / "docs/comparing.md").read_text()
+    risen = [f"{rise(name, 1.5):.2f}" for name in ("sinusoidal", "learned", "rope")]
+    assert "sinusoidal is {} and learned {} above crop, RoPE {}".format(*risen) in text
+
+    def bits(name: str, times: float) -> str:
+        entry = next(one["last_quarter"] for one in BY_NAME[name]["bits"] if one["times"] == times)
+        return f"{entry['value']:.2f}"
+
+    assert f"{bits('alibi', 1)} to {bits('alibi', 16)} at 16 times" in text
+    assert f"{bits('t5', 1)}, {bits('t5', 2)} at 2 times, {bits('t5', 16)} at 16 times" in text
+    assert f"{bits('none', 1)} to {bits('none', 2)}" in text
+    assert f"({RESULT['text']['bigram_bits']:.2f} on average)" in text
