@@ -221,6 +221,12 @@ def test_a_trap_is_found_and_its_near_miss_is_not(code):
     assert code not in {finding.code for finding in findings(miss, near, other)}
 
 
+@pytest.mark.parametrize("key", ["no_rope_layers", "layer_types"])
+def test_a_null_list_is_laid_out_by_the_rule(key):
+    config = {**LLAMA, "model_type": "smollm3", "use_sliding_window": False, "no_rope_layer_interval": 4, key: None}
+    assert "null-stated" not in {finding.code for finding in findings(config)}
+
+
 RIGHT = {
     "plain": LLAMA,
     "yarn, old spelling": {**LONG, "rope_scaling": YARN},

@@ -3,8 +3,9 @@
 import math
 
 import pytest
+import torch
 
-from ropewalk.compare.claims import claims
+from ropewalk.compare.claims import claims, turned_score
 
 CLAIMS = claims()
 
@@ -17,6 +18,13 @@ def test_decay():
     expected = sum(math.cos(2 * 10_000 ** (-i / 32)) for i in range(32)) / 32
     assert decay["aligned"][decay["distances"].index(2)] == pytest.approx(expected, abs=1e-12)
     assert max(map(abs, decay["random_mean"])) < 4 / math.sqrt(256 * 64)  # four standard errors of zero
+
+
+def test_a_turned_score_is_that_of_the_matrices():
+    """q . R(angle) k of one pair is |q| |k| cos(the angle from k to q, less the turn)."""
+    q, k = torch.tensor([[[0.6, 0.8]]], dtype=torch.float64), torch.tensor([[[1.0, 0.0]]], dtype=torch.float64)
+    turn = torch.tensor([0.3], dtype=torch.float64)
+    assert turned_score(q, k, turn) == pytest.approx(math.cos(math.atan2(0.8, 0.6) - 0.3))
 
 
 def test_uniqueness():

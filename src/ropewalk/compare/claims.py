@@ -34,13 +34,13 @@ def decay() -> dict[str, Any]:
         "head_dim": HEAD_DIM,
         "distances": shown,
         "aligned": aligned[shown].tolist(),
-        "random_mean": [_turned_score(q, k, distance * frequencies) for distance in shown],
+        "random_mean": [turned_score(q, k, distance * frequencies) for distance in shown],
         "first_negative": int((aligned < 0).nonzero()[0]),
         "first_rise": int((aligned.diff() > 0).nonzero()[0]) + 1,
     }
 
 
-def _turned_score(q: Tensor, k: Tensor, angles: Tensor) -> float:
+def turned_score(q: Tensor, k: Tensor, angles: Tensor) -> float:
     """The mean of q . R k over all q and k, divided by |q| |k|: [] for pairs [N, P, 2]."""
     one, other = torch.view_as_complex(q), torch.view_as_complex(k) * torch.polar(torch.ones_like(angles), angles)
     scores = (one.conj() * other).real.sum(-1)
