@@ -163,8 +163,8 @@ def _main_note(protocol: Mapping[str, Any], bigrams: str) -> str:
         f"counted on from the training length, the loss is at most {tolerance} above crop, the same bytes read with "
         f"the last {length} of context only; in brackets the shortest and the longest where seeds differ. copies to: "
         f"the farthest distance, counted on from the shortest, copied with an accuracy of {COPIES:g} or more. "
-        "tokens/s: of the median training step, one thread, another run beside it. peak memory: what training added. gate: "
-        f"passed where the model learned more than bigrams ({bigrams}). A row in brackets is of an encoding that "
+        "tokens/s: of the median training step, one thread, another run beside it. peak memory: what training added. "
+        f"gate: passed where the model learned more than bigrams ({bigrams}). A row in brackets is of an encoding that "
         f"{FAILED}: it says nothing about it."
     )
 
