@@ -63,7 +63,7 @@ compare: .cache/plays.txt
 	$(BIN)/ropewalk compare --text .cache/plays.txt --out .cache/comparison --resume \
 		--encoding benchmarks.x_transformers_peers:Rotary --encoding benchmarks.x_transformers_peers:ALiBi
 	cp .cache/comparison/comparison.json benchmarks/results/comparison-plays.json
-	cp .cache/comparison/comparison.md docs/comparison.md
+	cp .cache/comparison/comparison.md .cache/comparison/*.svg docs/
 
 test-4.57: $(STAMP)
 	$(PYTHON) -m venv .venv-4.57

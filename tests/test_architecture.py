@@ -25,7 +25,7 @@ ARROWS = {
     "report": {"plots"},
     "extend": {"scaling", "checkpoints", "measure", "report", "__init__"},
     "compare": {
-        *("functional", "scaling", "modules", "attention", "models", "measure", "extend", "report"),
+        *("functional", "scaling", "modules", "attention", "models", "measure", "extend", "plots", "report"),
     },
     "testing": set(),
     "verify": {"functional", "positions", "scaling", "modules", "attention", "checkpoints", "models", "testing"},

@@ -8,8 +8,9 @@ import sys
 import time
 
 import pytest
+from filelock import FileLock
 
-from ropewalk.compare.result import comparison, over_seeds
+from ropewalk.compare.result import comparison, interval
 
 SMALL = ("--encodings", "none,rope", "--seeds", "2", "--steps", "2", "--length", "16", "--jobs", "2")
 MEASURED = ("bits", "curve", "holds_to", "copy", "passed", "parameters_added")
@@ -44,7 +45,8 @@ def whole(tmp_path_factory):
 
 def test_it_leaves_every_form_of_the_result(whole):
     assert {file.name for file in whole.iterdir()} == {
-        "comparison.json", "comparison.csv", "comparison.md", "comparison.html", "protocol.json", "runs"
+        "comparison.json", "comparison.csv", "comparison.md", "comparison.html", "comparison.svg",
+        "comparison-scalings.svg", "protocol.json", "runs",
     }  # fmt: skip
     result = json.loads((whole / "comparison.json").read_text())
     assert [one["name"] for one in result["encodings"]] == ["none", "rope"]
@@ -74,6 +76,24 @@ def test_runs_of_another_protocol_are_not_mixed(whole):
     assert "another protocol (steps)" in refused(command(whole, "--resume", "--steps", "3"))
 
 
+def test_two_at_once_in_one_folder_are_refused(whole):
+    with FileLock(whole / "runs/.lock"):
+        assert "another comparison is at work" in refused(command(whole, "--resume"))
+
+
+def test_an_encoding_of_ones_own_that_has_changed_is_not_mixed(tmp_path):
+    module = tmp_path / "mine.py"
+    module.write_text("from ropewalk import NoPE\nclass Mine(NoPE):\n    pass\n")
+    arguments = [sys.executable, "-m", "ropewalk", "compare", "--encodings", "none", "--encoding", "mine:Mine",
+                 "--seeds", "1", "--steps", "1", "--length", "16", "--out", "out"]  # fmt: skip
+    subprocess.run(arguments, check=True, capture_output=True, cwd=tmp_path)
+    subprocess.run([*arguments, "--resume"], check=True, capture_output=True, cwd=tmp_path)
+    module.write_text(module.read_text() + "    changed = True\n")
+    outcome = subprocess.run([*arguments, "--resume"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert outcome.returncode == 2
+    assert "mine:Mine, whose file has changed" in outcome.stderr
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "mine").write_text("x")
     outcome = refused(command(tmp_path))
@@ -89,11 +109,11 @@ def test_an_unknown_encoding_is_named_before_anything_is_written(tmp_path):
 
 def test_intervals_are_students():
     """1, 2, 3: mean 2, standard error 1 / sqrt(3), t of two degrees of freedom 4.303."""
-    found = over_seeds([1.0, 2.0, 3.0])
+    found = interval([1.0, 2.0, 3.0])
     assert found["value"] == 2
     assert found["high"] == pytest.approx(2 + 4.303 / 3**0.5)
     assert found["low"] == pytest.approx(2 - 4.303 / 3**0.5)
-    assert over_seeds([5.0]) == {"value": 5.0, "low": None, "high": None}
+    assert interval([5.0]) == {"value": 5.0, "low": None, "high": None}
 
 
 def test_the_gate_is_every_seeds(whole):
@@ -104,5 +124,5 @@ def test_the_gate_is_every_seeds(whole):
     learnt = max(run["bits"][0]["mean"] for run in runs)
     least = min(run["bits"][0]["mean"] for run in runs)
     for bigram, passed in ((learnt + 0.01, True), ((learnt + least) / 2, False)):
-        result = comparison(Protocol(length=16, steps=2), {"bigram_bits": bigram}, runs, {})
+        result = comparison(Protocol(length=16, steps=2), {"bigram_bits": bigram}, runs, {"rope": [1.0]}, {})
         assert result["encodings"][0]["passed"] is passed

@@ -9,7 +9,15 @@ from ropewalk import ALiBi, RopewalkError, Rotary
 from ropewalk.compare.contestants import CONTESTANTS, contestant
 from ropewalk.compare.protocol import Protocol
 from ropewalk.compare.scalings import rescaled
-from ropewalk.compare.scoring import as_language_model, copy_accuracy, edges, pair_norms, score, used_frequencies
+from ropewalk.compare.scoring import (
+    as_language_model,
+    copy_accuracy,
+    copy_distances,
+    edges,
+    pair_norms,
+    score,
+    used_frequencies,
+)
 from ropewalk.compare.training import batch, train, untrained
 from ropewalk.measure.losses import token_losses
 from ropewalk.scaling import Linear
@@ -71,6 +79,14 @@ class Copier(torch.nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         said = tokens.roll(self.period - 1, 1)
         return torch.nn.functional.one_hot(said, 256).float()
+
+
+def test_a_head_that_looks_a_fixed_number_of_bytes_back_is_no_copier():
+    """24 back is right for strings of 6, 8, 12 and 24 bytes, and for no prime number of them."""
+    protocol = Protocol()
+    assert copy_accuracy(Copier(24), protocol, 8, TEXT) == 1
+    assert copy_distances(protocol) == [7, 13, 31, 61, 127, 251, 509]
+    assert max(copy_accuracy(Copier(24), protocol, distance, TEXT) for distance in copy_distances(protocol)) < 0.2
 
 
 def test_copying_is_what_a_copier_does():

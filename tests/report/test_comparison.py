@@ -196,11 +196,11 @@ def test_an_encoding_without_literature_shows_a_dash(result):
 
 
 def test_markdown_tables_are_rectangular(result):
-    found = markdown_tables(markdown(result, LITERATURE, pictures=("comparison.png",)))
+    found = markdown_tables(markdown(result, LITERATURE))
     assert len(found) == 10
     for lines in found:
         assert len({columns(line) for line in lines}) == 1
-    assert "](comparison.png)" in markdown(result, LITERATURE, pictures=("comparison.png",))
+    assert "](comparison.svg)" in markdown(result, LITERATURE)
 
 
 def test_csv_has_a_row_for_each_number(result):

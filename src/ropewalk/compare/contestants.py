@@ -1,11 +1,13 @@
 """The encodings that are compared: the library's by name, and anybody's as module:Class."""
 
+import hashlib
 import importlib
 import inspect
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ropewalk._errors import RopewalkError
 from ropewalk.compare.protocol import Protocol
@@ -55,6 +57,11 @@ def contestant(name: str) -> Contestant:
             f"compare: unknown encoding {name!r}; known are {', '.join(CONTESTANTS)}, and your own as module:Class"
         )
     return CONTESTANTS[name]
+
+
+def code_digest(name: str) -> str:
+    """Of the file that holds "module:Class": what has to stay as it is for runs to be gone on with."""
+    return hashlib.sha256(Path(inspect.getfile(_loaded(name))).read_bytes()).hexdigest()
 
 
 def _loaded(name: str) -> type[Encoding]:

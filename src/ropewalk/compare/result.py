@@ -13,7 +13,11 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228
 
 
 def comparison(
-    protocol: Protocol, text: dict[str, Any], runs: Sequence[dict[str, Any]], claims: dict[str, Any]
+    protocol: Protocol,
+    text: dict[str, Any],
+    runs: Sequence[dict[str, Any]],
+    speeds: dict[str, list[float]],
+    claims: dict[str, Any],
 ) -> dict[str, Any]:
     """The content of comparison.json, but for versions and seconds; docs/comparing.md describes it."""
     names = dict.fromkeys(run["name"] for run in runs)
@@ -25,14 +29,14 @@ def comparison(
         "schema_version": SCHEMA_VERSION,
         "protocol": {**protocol.to_dict(), "seeds": seeds},
         "text": text,
-        "encodings": [_encoding(name, own, text["bigram_bits"]) for name, own in by_name.items()],
+        "encodings": [_encoding(name, own, speeds[name], text["bigram_bits"]) for name, own in by_name.items()],
         "scalings": _merged(scaled) if scaled else [],
         "claims": {**claims, "frequencies": _mean_of(frequencies) if frequencies else []},
     }
 
 
-def over_seeds(values: Sequence[float]) -> dict[str, float | None]:
-    """The mean, and its 95 % interval by Student's t where there are two values or more."""
+def interval(values: Sequence[float]) -> dict[str, float | None]:
+    """The mean over seeds or turns, and its 95 % interval by Student's t where there are two values or more."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return {"value": mean, "low": None, "high": None}
@@ -41,9 +45,9 @@ def over_seeds(values: Sequence[float]) -> dict[str, float | None]:
     return {"value": mean, "low": mean - half, "high": mean + half}
 
 
-def _encoding(name: str, runs: list[dict[str, Any]], bigram: float) -> dict[str, Any]:
+def _encoding(name: str, runs: list[dict[str, Any]], speeds: list[float], bigram: float) -> dict[str, Any]:
     bits = _merged([run["bits"] for run in runs])
-    curves = [over_seeds(at) for at in zip(*(run["curve"]["bits"] for run in runs), strict=True)]
+    curves = [interval(at) for at in zip(*(run["curve"]["bits"] for run in runs), strict=True)]
     holds = [run["holds_to"] for run in runs]
     one = len(runs) == 1
     return {
@@ -52,8 +56,8 @@ def _encoding(name: str, runs: list[dict[str, Any]], bigram: float) -> dict[str,
         "passed": all(run["bits"][0]["mean"] < bigram for run in runs),
         "seeds": [run["seed"] for run in runs],
         "parameters_added": runs[0]["parameters_added"],
-        "tokens_per_second": over_seeds([run["tokens_per_second"] for run in runs]),
-        "peak_memory_mb": over_seeds([run["peak_memory_mb"] for run in runs]),
+        "tokens_per_second": interval(speeds),
+        "peak_memory_mb": interval([run["peak_memory_mb"] for run in runs]),
         "bits": bits,
         "curve": {
             "ends": runs[0]["curve"]["ends"],
@@ -79,7 +83,7 @@ def _merged(lists: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
             if isinstance(value, list):
                 one[key] = _merged(each)
             else:
-                one[key] = over_seeds(each) if key in MEASURED and value is not None else value
+                one[key] = interval(each) if key in MEASURED and value is not None else value
         merged.append(one)
     return merged
 

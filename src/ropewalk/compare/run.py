@@ -5,23 +5,26 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors.torch import save_model
 
 from ropewalk._errors import RopewalkError
 from ropewalk.compare.claims import claims
-from ropewalk.compare.contestants import contestant
+from ropewalk.compare.contestants import code_digest, contestant
 from ropewalk.compare.protocol import Protocol
 from ropewalk.compare.result import comparison
 from ropewalk.compare.scalings import score_scalings
 from ropewalk.compare.scoring import score, used_frequencies
 from ropewalk.compare.text import Text
+from ropewalk.compare.timing import tokens_per_second
 from ropewalk.compare.training import train, untrained
 
 SCALED = "rope"  # whose trained weights the scalings are tried on
@@ -59,12 +62,28 @@ def compare(
     """
     for name in names:
         untrained(contestant(name), protocol, 0)
-    folder = _opened(out, protocol, text, resume)
+    folder = _opened(out, protocol, text, names, resume)
+    with _alone(folder):
+        return _all_runs(folder, protocol, text, names, seeds, jobs, ended)
+
+
+def _all_runs(
+    folder: Path,
+    protocol: Protocol,
+    text: Text,
+    names: Sequence[str],
+    seeds: Sequence[int],
+    jobs: int | None,
+    ended: Ended,
+) -> dict[str, Any]:
+    """Those that the folder does not hold, then the clock, then all of it together."""
     wanted = {_file(folder, name, seed): (name, seed) for seed in seeds for name in dict.fromkeys(names)}
     missing = {path: run for path, run in wanted.items() if not path.is_file()}
     _work_off(missing, protocol, text, jobs or os.cpu_count() or 1, ended, len(wanted))
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in wanted]
-    return comparison(protocol, text.to_dict(), runs, claims())
+    with _processes(1) as pool:
+        speeds = pool.submit(tokens_per_second, list(dict.fromkeys(names)), protocol, text.train).result()
+    return comparison(protocol, text.to_dict(), runs, speeds, claims())
 
 
 def one_run(name: str, seed: int, protocol: Protocol, text: Text, weights: Path) -> dict[str, Any]:
@@ -76,7 +95,7 @@ def one_run(name: str, seed: int, protocol: Protocol, text: Text, weights: Path)
     save_model(trained.model, str(weights))
     found = {
         "name": name, "seed": seed, "parameters_added": parameters - plain,
-        "tokens_per_second": trained.tokens_per_second, "peak_memory_mb": trained.peak_memory_mb,
+        "peak_memory_mb": trained.peak_memory_mb,
         **score(trained.model, protocol, text.held_out),
     }  # fmt: skip
     if name == SCALED:
@@ -89,15 +108,17 @@ def _parameters(model: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _opened(out: Path, protocol: Protocol, text: Text, resume: bool) -> Path:
-    """The folder of runs, new or of the same protocol and text."""
-    stated, path = {"protocol": protocol.to_dict(), "text": text.digest}, out / "protocol.json"
+def _opened(out: Path, protocol: Protocol, text: Text, names: Sequence[str], resume: bool) -> Path:
+    """The folder of runs, new or of the same protocol, text and code of people's own encodings."""
+    own = {name: code_digest(name) for name in names if ":" in name}
+    stated, path = {"protocol": protocol.to_dict(), "text": text.digest, "own": own}, out / "protocol.json"
     if path.is_file():
         if not resume:
             raise RopewalkError(f"{out} holds a comparison; add --resume to go on with it, or give a new folder")
         held = json.loads(path.read_text(encoding="utf-8"))
-        if held != stated:
-            raise RopewalkError(f"{out} holds runs of another {_difference(held, stated)}; give a new folder")
+        if difference := _difference(held, stated):
+            raise RopewalkError(f"{out} holds runs of another {difference}; give a new folder")
+        stated["own"] = {**held["own"], **own}
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RopewalkError(f"{out} is no folder of a comparison, and is not empty; give a new one")
     (out / "runs").mkdir(parents=True, exist_ok=True)
@@ -105,11 +126,26 @@ def _opened(out: Path, protocol: Protocol, text: Text, resume: bool) -> Path:
     return out / "runs"
 
 
-def _difference(held: dict[str, Any], stated: dict[str, Any]) -> str:
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two processes in one folder would do every run twice."""
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise RopewalkError(
+            f"{folder.parent}: another comparison is at work there; wait for it, or give another folder"
+        ) from None
+
+
+def _difference(held: dict[str, Any], stated: dict[str, Any]) -> str | None:
     if held.get("text") != stated["text"]:
         return "text"
-    names = [key for key, value in stated["protocol"].items() if held.get("protocol", {}).get(key) != value]
-    return f"protocol ({', '.join(names)})"
+    if held.get("protocol") != stated["protocol"]:
+        names = [key for key, value in stated["protocol"].items() if held.get("protocol", {}).get(key) != value]
+        return f"protocol ({', '.join(names)})"
+    changed = [name for name, digest in stated["own"].items() if held["own"].get(name, digest) != digest]
+    return f"{changed[0]}, whose file has changed" if changed else None
 
 
 def _file(folder: Path, name: str, seed: int) -> Path:
@@ -121,9 +157,7 @@ def _work_off(
     missing: dict[Path, tuple[str, int]], protocol: Protocol, text: Text, jobs: int, ended: Ended, total: int
 ) -> None:
     """Each run in a fresh process, so that one's memory and threads are not another's."""
-    context = multiprocessing.get_context("spawn")
-    workers = min(jobs, max(1, len(missing)))
-    pool = ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1, initializer=_end_with_parent)
+    pool = _processes(min(jobs, max(1, len(missing))))
     futures = {
         pool.submit(one_run, name, seed, protocol, text, path.with_suffix(".safetensors")): path
         for path, (name, seed) in missing.items()
@@ -140,6 +174,11 @@ def _work_off(
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _processes(workers: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1, initializer=_end_with_parent)
 
 
 def _end_with_parent() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from ropewalk.compare.protocol import Protocol
-from ropewalk.compare.scoring import as_language_model, bits, copy_accuracy, edges, last_quarter, stretches
+from ropewalk.compare.scoring import as_language_model, bits, copy_accuracy, edges, last_quarter, prime_below, stretches
 from ropewalk.compare.training import VOCAB
 from ropewalk.extend.methods import scaling_for
 from ropewalk.measure.curves import crop_curve, full_curve
@@ -33,7 +33,7 @@ def _at(model: Decoder, protocol: Protocol, held_out: Tensor, factor: int) -> di
         curve = full_curve(as_language_model(scaled), documents, borders)
         found.append({
             "method": name, "last_quarter": last_quarter(curve, length), "within": bits(curve, 1, protocol.length),
-            "copy": copy_accuracy(scaled, protocol, length // 2, held_out),
+            "copy": copy_accuracy(scaled, protocol, prime_below(length // 2), held_out),
         })  # fmt: skip
     crop, _ = crop_curve(as_language_model(model), documents, borders, protocol.length)
     within = next(one["within"] for one in found if one["method"] == "none")

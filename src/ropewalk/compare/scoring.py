@@ -69,8 +69,17 @@ def last_quarter(curve: Curve, length: int) -> float:
 
 
 def copy_distances(protocol: Protocol) -> list[int]:
-    """Powers of two from 8 to half the reach."""
-    return [2**power for power in range(3, int(math.log2(protocol.longest)))]
+    """The largest primes below the powers of two from 8 to half the reach.
+
+    A head that looks a fixed number of bytes back, 24 say, copies every string whose length divides it: to have
+    found the string by its content is to copy a prime number of bytes too.
+    """
+    return [prime_below(2**power) for power in range(3, int(math.log2(protocol.longest)))]
+
+
+def prime_below(number: int) -> int:
+    """The largest prime below `number`, which is at least 3."""
+    return next(n for n in range(number - 1, 1, -1) if all(n % divisor for divisor in range(2, math.isqrt(n) + 1)))
 
 
 def copy_accuracy(model: Decoder, protocol: Protocol, distance: int, held_out: Tensor) -> float:

@@ -2,9 +2,7 @@
 
 import math
 import resource
-import statistics
 import sys
-import time
 from typing import NamedTuple
 
 import torch
@@ -20,11 +18,34 @@ VOCAB = 256
 
 
 class Trained(NamedTuple):
-    """A model after its budget, and what that cost."""
+    """A model after its budget, and the memory that it took."""
 
     model: Decoder
-    tokens_per_second: float
     peak_memory_mb: float
+
+
+class Training:
+    """A model on its way through the budget: random windows of text and rows of repeats, by the seed alone."""
+
+    def __init__(self, contestant: Contestant, protocol: Protocol, text: Tensor, seed: int) -> None:
+        self.model = untrained(contestant, protocol, seed)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=protocol.rate, betas=(0.9, 0.98), weight_decay=DECAY
+        )
+        self.protocol, self.text, self.letters = protocol, text, text.unique()
+        self.random, self.steps = torch.Generator().manual_seed(seed), 0
+
+    def step(self) -> None:
+        """One step of the optimizer."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.protocol.rate * _schedule(self.steps, self.protocol.steps)
+        rows = batch(self.text, self.letters, self.protocol, self.random)
+        loss = cross_entropy(self.model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.steps += 1
 
 
 def untrained(contestant: Contestant, protocol: Protocol, seed: int) -> Decoder:
@@ -40,23 +61,12 @@ def untrained(contestant: Contestant, protocol: Protocol, seed: int) -> Decoder:
 
 
 def train(contestant: Contestant, protocol: Protocol, text: Tensor, seed: int) -> Trained:
-    """Train on random windows of `text` (and rows of repeats), in an order that depends on the seed alone."""
+    """Train for the whole budget."""
     before = _peak_mb()
-    model = untrained(contestant, protocol, seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=protocol.rate, betas=(0.9, 0.98), weight_decay=DECAY)
-    random, letters, seconds = torch.Generator().manual_seed(seed), text.unique(), []
-    for step in range(protocol.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = protocol.rate * _schedule(step, protocol.steps)
-        rows, started = batch(text, letters, protocol, random), time.perf_counter()
-        loss = cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        seconds.append(time.perf_counter() - started)
-    tokens = protocol.batch * protocol.length
-    return Trained(model.eval(), tokens / statistics.median(seconds), _peak_mb() - before)
+    training = Training(contestant, protocol, text, seed)
+    for _ in range(protocol.steps):
+        training.step()
+    return Trained(training.model.eval(), _peak_mb() - before)
 
 
 def batch(text: Tensor, letters: Tensor, protocol: Protocol, random: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ from jinja2 import Environment, StrictUndefined
 
 from ropewalk.plots.comparison import comparison, scaling_comparison
 from ropewalk.report.comparison_table import TITLE, tables, verdict
-from ropewalk.report.html import _svg
+from ropewalk.report.svg import inline_svg
 
 
 def render(result: dict[str, Any], literature: Mapping[str, Any]) -> str:
@@ -25,6 +25,6 @@ def render(result: dict[str, Any], literature: Mapping[str, Any]) -> str:
         result=result,
         verdict=verdict(result),
         tables=tables(result, literature),
-        encodings=_svg(comparison(result)),
-        scalings=_svg(scaling_comparison(result)) if result["scalings"] else None,
+        encodings=inline_svg(comparison(result)),
+        scalings=inline_svg(scaling_comparison(result)) if result["scalings"] else None,
     )

@@ -2,44 +2,17 @@
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ropewalk.report.claims_table import claims_table, decay_table, frequency_table
+from ropewalk.report.table import MISSING, Table, estimate
+
 TITLE = "Position encodings read past their training length"
-MISSING = "-"
+PICTURES = ("comparison.svg", "comparison-scalings.svg")  # of the encodings and of the scalings
 SHOWN = (1, 2, 4)  # times the training length that the main table shows, beside the farthest
 COPIES = 0.5  # accuracy from which a distance counts as copied
 FAILED = "did not learn more than bigrams"
 MEASURES = ("mean", "last_quarter", "crop")
-
-
-@dataclass(frozen=True)
-class Table:
-    """Text in rows and columns.
-
-    Attributes:
-        title: what stands above it.
-        header: one text a column.
-        rows: the cells, as many in each row as in the header.
-        note: what stands below it; may be empty.
-        greyed: rows of encodings that failed the gate.
-        prose: whether cells are sentences, set flush left, and not numbers.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    greyed: frozenset[int] = frozenset()
-    prose: bool = False
-
-
-def estimate(value: Mapping[str, Any] | None, digits: int = 2) -> str:
-    """A mean over seeds with half the width of its 95 % interval; alone where there was one seed."""
-    if value is None or value["value"] is None:
-        return MISSING
-    mean = f"{value['value']:,.{digits}f}"
-    return mean if value["low"] is None else f"{mean} ± {(value['high'] - value['low']) / 2:,.{digits}f}"
 
 
 def reach(length: Mapping[str, Any]) -> str:
@@ -134,9 +107,9 @@ def tables(result: Mapping[str, Any], literature: Mapping[str, Any]) -> dict[str
         "lengths": _lengths(result),
         "copying": _copy_table(result),
         "scalings": _scalings(result),
-        "claims": _claims(result),
-        "decay": _decay(result),
-        "frequencies": _frequencies(result),
+        "claims": claims_table(result),
+        "decay": decay_table(result),
+        "frequencies": frequency_table(result),
         "literature": _literature(result, literature),
         "choosing": _choosing(result, literature),
         "protocol": _protocol(result),
@@ -163,7 +136,8 @@ def _main_note(protocol: Mapping[str, Any], bigrams: str) -> str:
         f"counted on from the training length, the loss is at most {tolerance} above crop, the same bytes read with "
         f"the last {length} of context only; in brackets the shortest and the longest where seeds differ. copies to: "
         f"the farthest distance, counted on from the shortest, copied with an accuracy of {COPIES:g} or more. "
-        "tokens/s: of the median training step, one thread, another run beside it. peak memory: what training added. "
+        "tokens/s: in training, one thread, each encoding in turn and nothing beside it, ± half the 95 % interval over "
+        "turns. peak memory: what training added to the process. "
         f"gate: passed where the model learned more than bigrams ({bigrams}). A row in brackets is of an encoding that "
         f"{FAILED}: it says nothing about it."
     )
@@ -239,64 +213,6 @@ def _scalings(result: Mapping[str, Any]) -> Table:
     return Table("Scalings of RoPE", ("factor", "length", "method", "last quarter", "within", "copy"), rows, note)
 
 
-def _claims(result: Mapping[str, Any]) -> Table:
-    """What is commonly said of position encodings, and what was found."""
-    claims = result["claims"]
-    near, order = claims["uniqueness"], claims["shuffling"]
-    apart = f"{near['nearest']:.3g} apart, at a shift of {near['shift']:,}"
-    rows = (
-        ("RoPE's scores decay with distance", _decays(claims["decay"])),
-        (
-            "sinusoidal rows are unique",
-            f"of {near['positions']:,} positions in {near['dim']} dimensions the two nearest are {apart}",
-        ),
-        (
-            "attention without positions does not see order",
-            f"its output for shuffled tokens is its shuffled output to {order['attention']:.1e} of its size; an RNN's "
-            f"strays by {order['rnn']:.2g}, a convolution's by {order['convolution']:.2g}",
-        ),
-    )
-    return Table("Claims", ("what is said", "what was found"), rows, prose=True)
-
-
-def _decays(decay: Mapping[str, Any]) -> str:
-    first, farthest = decay["first_negative"], decay["distances"][-1]
-    turns = f"first turns negative at distance {first:,}" if first is not None else f"stays positive to {farthest:,}"
-    random = max(map(abs, decay["random_mean"]))
-    return (
-        f"for a query and a key that are aligned (head width {decay['head_dim']}) the score {turns}; "
-        f"the mean over random ones is within ±{random:.2g} at every distance"
-    )
-
-
-def _decay(result: Mapping[str, Any]) -> Table:
-    """At powers of two: near distances matter more than far ones."""
-    decay = result["claims"]["decay"]
-    rows = tuple(
-        (f"{distance:,}", f"{aligned:.3f}", f"{random:.3f}")
-        for distance, aligned, random in zip(decay["distances"], decay["aligned"], decay["random_mean"], strict=True)
-        if distance & (distance - 1) == 0
-    )
-    return Table("RoPE's score by distance", ("distance", "aligned", "mean over random"), rows)
-
-
-def _frequencies(result: Mapping[str, Any]) -> Table:
-    length = result["protocol"]["length"]
-    rows = tuple(_layer(layer, length) for layer in result["claims"]["frequencies"])
-    shares = ("wavelength of the largest share", "largest share", f"share that turns within {length:,}")
-    note = (
-        "share: a pair's part of |q||k| in the RoPE trained here; it turns within a length that holds its wavelength."
-    )
-    return Table("The frequencies that RoPE uses", ("layer", "pairs", *shares), rows, note)
-
-
-def _layer(layer: Mapping[str, Any], length: int) -> tuple[str, ...]:
-    pairs = list(zip(layer["share"], layer["wavelengths"], strict=True))
-    share, wavelength = max(pairs)
-    turning = sum(share for share, wavelength in pairs if wavelength <= length)
-    return (str(layer["layer"]), str(len(pairs)), f"{wavelength:,.1f}", f"{share:.0%}", f"{turning:.0%}")
-
-
 def _cited(result: Mapping[str, Any], literature: Mapping[str, Any], fields: Sequence[str]) -> Iterable[list[str]]:
     """The fields of each encoding; one that is not in the literature, a user's own, has none."""
     for encoding in result["encodings"]:
@@ -345,19 +261,18 @@ def _protocol(result: Mapping[str, Any]) -> Table:
     return Table("Protocol and versions", ("what", "how"), tuple(how.items()), prose=True)
 
 
-def markdown(result: Mapping[str, Any], literature: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
-    """The page as Markdown.
+def markdown(result: Mapping[str, Any], literature: Mapping[str, Any]) -> str:
+    """The page as Markdown, to stand beside its pictures.
 
     Args:
         result: the content of comparison.json.
         literature: what is published on each encoding, by name.
-        pictures: addresses of the plots, shown below the main table; the tables hold their numbers either way.
     """
+    pictures = dict(zip(("main", "scalings"), PICTURES, strict=True))
     parts = [f"# {TITLE}", escaped(verdict(result))]
     for name, table in tables(result, literature).items():
         parts += [f"## {table.title}", _markdown_table(table), *filter(None, [escaped(table.note)])]
-        if name == "main":
-            parts += [f"![{TITLE}]({picture})" for picture in pictures]
+        parts += [f"![{table.title}]({pictures[name]})"] if name in pictures else []
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,6 +1,5 @@
 """report.html: made from report.json alone, with its pictures inside and nothing fetched."""
 
-import io
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -8,12 +7,10 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ropewalk.plots import curves, spectrum
+from ropewalk.report.svg import inline_svg
 
 
 def write_report(report: dict[str, Any], path: Path) -> None:
@@ -30,8 +27,8 @@ def render(report: dict[str, Any]) -> str:
         report=report,
         chosen=chosen,
         verdict=verdict(report, chosen),
-        curves=_svg(curves(report)),
-        spectrum=_svg(spectrum(frequencies(report), report["native_length"], report["target_length"])),
+        curves=inline_svg(curves(report)),
+        spectrum=inline_svg(spectrum(frequencies(report), report["native_length"], report["target_length"])),
         config=json.dumps(report["config"], indent=2) if report["config"] else None,
     )
 
@@ -60,11 +57,3 @@ def frequencies(report: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
     """The native frequencies of a report and those of each method, by name."""
     scaled = {m["method"]: np.array(m["inv_freq"]) for m in report["methods"] if m["inv_freq"]}
     return {"native": np.array(report["inv_freq"]), **scaled}
-
-
-def _svg(figure: Figure) -> Markup:
-    """The figure as inline SVG; its text stays text, so that it can be searched and read aloud."""
-    buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "ropewalk"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return Markup(buffer.getvalue()[buffer.getvalue().index("<svg") :])
