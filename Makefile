@@ -21,7 +21,7 @@ help:
 	@echo "make test-peers  torchtune's rotary, in an environment of its own"
 	@echo "make train      train the model that ships anew (half an hour)"
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt hatch_build.py $(wildcard src/ropewalk/kernels/csrc/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -79,14 +79,18 @@ def cos_sin(positions: Tensor, inv_freq: Tensor, attention_factor: float = 1.0) 
     return cos.float().to(home), sin.float().to(home)
 
 
-def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor, *, layout: str = "half", axes: str = "bhtd") -> Tensor:
+def apply_rotary(
+    x: Tensor, cos: Tensor, sin: Tensor, *, layout: str = "half", axes: str = "bhtd", first: int = 0
+) -> Tensor:
     """Rotate the pairs of `x`: (a, b) -> (a cos - b sin, b cos + a sin).
 
     Args:
-        x: queries or keys whose axes `axes` names; the last axis is D >= 2P, and features past 2P pass through.
+        x: queries or keys whose axes `axes` names; the last axis is D >= first + 2P. Features before `first`
+            and past the 2P that turn pass through.
         cos, sin: [T, P], or [B, T, P] with a table for each row (not with "thd").
         layout: "half" pairs feature i with i + P (Llama, NeoX); "interleaved" pairs 2i with 2i + 1 (GPT-J).
         axes: "bhtd" (the default), "bthd" or "thd".
+        first: the feature at which the turning ones begin.
 
     Returns:
         A tensor like `x`. Products are in float32 (float64 for a float64 `x`) and rounded once.
@@ -104,13 +108,15 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor, *, layout: str = "half", a
     """
     one_of("apply_rotary", "layout", layout, LAYOUTS)
     cos, sin = _aligned(x, cos, axes), _aligned(x, sin, axes)
-    pairs = cos.shape[-1]
-    rotated, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
+    end = whole("apply_rotary", "first", first, least=0) + 2 * cos.shape[-1]
+    if end > x.shape[-1]:
+        raise RopewalkError(f"apply_rotary: features {first} to {end} of a head {x.shape[-1]} wide")
+    before, rotated, rest = x[..., :first], x[..., first:end], x[..., end:]
     with full_precision(x):
-        first, second = _split(rotated.to(_compute_dtype(x)), layout)
-        turned = (first * cos - second * sin, second * cos + first * sin)
+        one, other = _split(rotated.to(_compute_dtype(x)), layout)
+        turned = (one * cos - other * sin, other * cos + one * sin)
     joined = torch.cat(turned, dim=-1) if layout == "half" else torch.stack(turned, dim=-1).flatten(-2)
-    return torch.cat((joined.to(x.dtype), rest), dim=-1)
+    return torch.cat((before, joined.to(x.dtype), rest), dim=-1)
 
 
 def check_positions(positions: object) -> None:

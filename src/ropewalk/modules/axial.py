@@ -7,7 +7,9 @@ from torch import Tensor
 
 from ropewalk._checks import whole
 from ropewalk._errors import RopewalkError
-from ropewalk.functional.rotary import apply_rotary, check_positions, cos_sin, inv_freq
+from ropewalk.functional.rotary import check_positions, cos_sin, inv_freq
+from ropewalk.kernels import rotate
+from ropewalk.kernels.rotate import Tables
 from ropewalk.modules.rotary import NUMERICS, Rotary
 from ropewalk.scaling import Scaling
 
@@ -75,8 +77,12 @@ class AxialRotary(Rotary):
         cos, sin = cos_sin(own, frequencies, scaled.attention_factor)
         return cos[..., 0].movedim(0, -1), sin[..., 0].movedim(0, -1)
 
-    def _turn(self, x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
+    def _turn(self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> tuple[Tensor, Tensor]:
         if self.groups == 1:
-            return super()._turn(x, tables)
-        blocks = (x.chunk(self.groups, dim=-1), *(table.chunk(self.groups, dim=-1) for table in tables))
-        return torch.cat([apply_rotary(*block, layout=self.layout) for block in zip(*blocks, strict=True)], dim=-1)
+            return super()._turn(q, k, q_tables, k_tables)
+        blocks = [x.chunk(self.groups, dim=-1) for x in (q, k, *q_tables, *k_tables)]
+        turned = [
+            rotate(q, k, (q_cos, q_sin), (k_cos, k_sin), layout=self.layout)
+            for q, k, q_cos, q_sin, k_cos, k_sin in zip(*blocks, strict=True)
+        ]
+        return torch.cat([q for q, _ in turned], dim=-1), torch.cat([k for _, k in turned], dim=-1)

@@ -6,7 +6,9 @@ from torch import Tensor
 from ropewalk import positions as _positions
 from ropewalk._checks import one_of, whole
 from ropewalk._errors import RopewalkError
-from ropewalk.functional.rotary import LAYOUTS, apply_rotary, check_positions, cos_sin, inv_freq
+from ropewalk.functional.rotary import LAYOUTS, check_positions, cos_sin, inv_freq
+from ropewalk.kernels import rotate
+from ropewalk.kernels.rotate import Tables
 from ropewalk.modules.encoding import Encoding
 from ropewalk.scaling import Scaled, Scaling
 
@@ -65,6 +67,7 @@ class Rotary(Encoding):
             raise RopewalkError(f"Rotary: rotary_dim={rotary_dim} is wider than the head, head_dim={head_dim}")
         self.layout = one_of("Rotary", "layout", layout, LAYOUTS)
         self.block = one_of("Rotary", "block", block, BLOCKS)
+        self._first = 0 if block == "leading" else self.head_dim - self.rotary_dim
         self.reverse = reverse
         self.numerics = one_of("Rotary", "numerics", numerics, tuple(NUMERICS))
         if scaling is not None and not isinstance(scaling, Scaling):
@@ -137,7 +140,7 @@ class Rotary(Encoding):
         if tables is None:
             where = _positions.arange(q.shape[-2], device=q.device) if positions is None else positions
             tables = self.tables(where, length)
-        return self._turn(q, tables), self._turn(k, tables)
+        return self._turn(q, k, tables, tables)
 
     def rotate(
         self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, length: int | Tensor | None = None
@@ -147,17 +150,17 @@ class Rotary(Encoding):
             return self.forward(q, k, q_positions, length)
         if length is None:  # one sequence has one length, however it is cut into queries and keys
             length = torch.maximum(_lengths(q_positions), _lengths(k_positions))
-        return self._turn(q, self.tables(q_positions, length)), self._turn(k, self.tables(k_positions, length))
+        return self._turn(q, k, self.tables(q_positions, length), self.tables(k_positions, length))
 
-    def _turn(self, x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
-        if x.shape[-1] != self.head_dim:
-            raise RopewalkError(f"Rotary: a head of width {x.shape[-1]} was given to an encoding of {self.head_dim}")
-        if 2 * tables[0].shape[-1] != self.rotary_dim:
-            raise RopewalkError(f"Rotary: tables of {tables[0].shape[-1]} pairs, not {self.rotary_dim // 2}")
-        if self.block == "leading":
-            return apply_rotary(x, *tables, layout=self.layout)
-        still, turning = x.split((self.head_dim - self.rotary_dim, self.rotary_dim), dim=-1)
-        return torch.cat((still, apply_rotary(turning, *tables, layout=self.layout)), dim=-1)
+    def _turn(self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> tuple[Tensor, Tensor]:
+        for x, tables in ((q, q_tables), (k, k_tables)):
+            if x.shape[-1] != self.head_dim:
+                raise RopewalkError(
+                    f"Rotary: a head of width {x.shape[-1]} was given to an encoding of {self.head_dim}"
+                )
+            if 2 * tables[0].shape[-1] != self.rotary_dim:
+                raise RopewalkError(f"Rotary: tables of {tables[0].shape[-1]} pairs, not {self.rotary_dim // 2}")
+        return rotate(q, k, q_tables, k_tables, layout=self.layout, first=self._first)
 
     def extra_repr(self) -> str:
         """What `print(model)` shows."""

@@ -1,0 +1,5 @@
+"""Fused kernels, and the choice among them; each is held to `functional`, which is what they compute."""
+
+from ropewalk.kernels.rotate import rotate
+
+__all__ = ["rotate"]
