@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= demo
 REAL := .cache/real
 
-.PHONY: help bench-memory compare compare-quick demo demo-real test test-4.57 test-peers lint figures train clean
+.PHONY: help bench bench-memory compare compare-quick demo demo-real test test-4.57 test-peers lint figures train clean
 
 help:
 	@echo "make demo       extend the model that ships from 256 to 1024 tokens; writes $(OUT)/"
@@ -16,6 +16,7 @@ help:
 	@echo "make demo-real  fetch SmolLM2-135M and a play, extend it to 16384 (half an hour)"
 	@echo "make compare-quick  four encodings trained alike, one seed each (a few minutes); writes comparison-quick/"
 	@echo "make compare    every encoding and two of x-transformers, three seeds each (under 90 minutes); again to resume"
+	@echo "make bench      the rotation against a copy and against other people's code (ten minutes; nothing else should run)"
 	@echo "make bench-memory  peak memory of attention at 8192 and 32768 tokens (ten minutes)"
 	@echo "make test-4.57  load what we write in transformers 4.57, in an environment of its own"
 	@echo "make test-peers  torchtune's rotary, in an environment of its own"
@@ -51,6 +52,10 @@ demo-real: $(REAL)/.fetched
 
 bench-memory: $(STAMP)
 	$(BIN)/python benchmarks/attention_memory.py
+
+bench: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt 'rotary-embedding-torch>=0.8'
+	$(BIN)/ropewalk bench --threads 1 --out benchmarks/results/rotary-cpu.json
 
 compare-quick: $(STAMP)
 	rm -rf comparison-quick

@@ -241,11 +241,10 @@ def test_an_output_gives_no_gradient_and_says_so():
 @pytest.mark.parametrize(
     ("q", "k", "table", "reason"),
     [
-        (torch.ones(1, 1, 4, 8, device="meta"), torch.ones(1, 1, 4, 8, device="meta"), tables(4, 4), "on the CPU"),
-        (torch.ones(1, 1, 4, 8), torch.ones(1, 1, 4, 8).double(), tables(4, 4), "one floating-point dtype"),
+        (torch.ones(1, 1, 4, 8), torch.ones(1, 1, 4, 8).double(), tables(4, 4), "do not fit each other"),
         (torch.ones(1, 1, 4, 8), torch.ones(1, 1, 4, 8), tuple(t.double() for t in tables(4, 4)), "float32"),
         (torch.ones(1, 1, 4, 8), torch.ones(1, 1, 4, 8), tuple(t.requires_grad_() for t in tables(4, 4)), "gradient"),
-        (torch.ones(1, 1, 4, 2000), torch.ones(1, 1, 4, 2000), tables(4, 4), "1024 wide"),
+        (torch.ones(1, 1, 4, 2000), torch.ones(1, 1, 4, 2000), tables(4, 4), "too wide"),
     ],
 )
 def test_a_named_kernel_that_cannot_serve_says_why(q, k, table, reason):
@@ -266,6 +265,20 @@ def test_transforms_and_forward_differentiation_are_served():
     assert torch.equal(mapped[1], rotate(q[1], k, table)[0])
     _, tangent = torch.func.jvp(lambda x: rotate(x, k, table)[0], (q[0],), (q[1],))
     assert torch.allclose(tangent, rotate(q[1], k, table)[0])
+
+
+@pytest.mark.parametrize("impl", ["auto", "torch"])
+@pytest.mark.parametrize(
+    ("shape", "table", "options"),
+    [((5, 2, 8), (1, 5, 4), {"axes": "thd"}), ((8,), (5, 4), {}), ((2, 5, 2, 8), (5, 4), {"axes": "bdth"}),
+     ((1, 1, 5, 8), (5, 4), {"layout": "whole"}), ((1, 1, 5, 8), (4, 4), {}), ((2, 1, 5, 8), (3, 5, 4), {}),
+     ((1, 1, 5, 8), (5, 4), {"first": 1}), ((1, 1, 5, 8), (5, 4), {"first": -1}), ((1, 5, 8), (5, 4), {})],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_in_the_same_words(shape, table, options, impl):
+    """With the kernel and without it."""
+    x = torch.ones(shape)
+    with pytest.raises(RopewalkError, match="apply_rotary: "):
+        rotate(x, x.clone(), (torch.ones(table), torch.ones(table)), **options, impl=impl)
 
 
 @needs_kernel

@@ -23,11 +23,17 @@ def _loaded() -> str | None:
         return f"it cannot be loaded ({error}); {REBUILD}"
     torch.library.register_fake("ropewalk::rotate", _fake_rotate)
     torch.library.register_fake("ropewalk::rotate_out", lambda *arguments: None)
+    torch.library.register_fake("ropewalk::tables", _fake_tables)
     return None
 
 
 def _fake_rotate(q: Tensor, k: Tensor, *rest: object) -> tuple[Tensor, Tensor]:
     return torch.empty_like(q), torch.empty_like(k)
+
+
+def _fake_tables(positions: Tensor, inv_freq: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+    shape = *positions.shape, *inv_freq.shape
+    return positions.new_empty(shape, dtype=torch.float32), positions.new_empty(shape, dtype=torch.float32)
 
 
 missing = _loaded()

@@ -58,76 +58,83 @@ def rotate(
 
     Source: Su et al. 2021 (arXiv 2104.09864), equation 34.
     """
-    of_k = tables if k_tables is None else k_tables
     if out is not None:
-        check_out(q, k, (*tables, *of_k), out)
-    refused = _refusal(q, k, (*tables, *of_k), layout, axes, impl)
-    if refused is None:
-        all_tables = (*tables, None, None) if k_tables is None or k_tables is tables else (*tables, *k_tables)
-        return _by_kernel(q, k, all_tables, layout, axes, first, out)
-    if impl == "cpu":
+        check_out(q, k, (*tables, *(k_tables or ())), out)
+    refused: Pair | str = "torch was asked for"
+    if impl != "torch":
+        turned = refused = _by_kernel(q, k, tables, k_tables, layout, axes, first, out)
+        if not isinstance(turned, str):
+            return turned
+    if one_of("rotate", "impl", impl, IMPLS) == "cpu":
         raise RopewalkError(f"rotate: impl='cpu' cannot serve: {refused}; leave impl out")
     turned = (
         apply_rotary(q, *tables, layout=layout, axes=axes, first=first),
-        apply_rotary(k, *of_k, layout=layout, axes=axes, first=first),
+        apply_rotary(k, *(k_tables or tables), layout=layout, axes=axes, first=first),
     )
     return turned if out is None else (out[0].copy_(turned[0]), out[1].copy_(turned[1]))
 
 
-def _refusal(q: Tensor, k: Tensor, tables: tuple[Tensor, ...], layout: str, axes: str, impl: str) -> str | None:
-    """Why the kernel cannot take this call: its cheap questions first, for one token costs as much as they do."""
-    if impl != "auto":
-        one_of("rotate", "impl", impl, IMPLS)
-    if impl == "torch":
-        return "torch was asked for"
+def _by_kernel(
+    q: Tensor, k: Tensor, tables: Tables, k_tables: Tables | None, layout: str, axes: str, first: int, out: Pair | None
+) -> Pair | str:
+    """What the kernel gives, or why it cannot. Shapes are its own to check: one token costs no more than a question."""
+    all_tables = (*tables, None, None) if k_tables is None or k_tables is tables else (*tables, *k_tables)
+    refused = _refusal(q, k, all_tables)
+    if refused is not None:
+        return refused
+    if layout not in LAYOUTS or axes not in AXES or q.dim() != len(axes) or k.dim() != len(axes):
+        return "no such layout or axes"
+    if axes == "thd" and any(table is not None and table.dim() != 2 for table in all_tables):
+        return "tables by row go with a batch"
+    given = (q, k) if axes == "bhtd" else (_as_bhtd(q, axes), _as_bhtd(k, axes))
+    rest = (*all_tables, first, layout == "interleaved", False)
+    if torch.compiler.is_compiling():
+        return _from_bhtd(_called(*given, *rest), axes) if out is None else "it is not traced into given tensors"
+    try:
+        if out is None:
+            return _from_bhtd(_called(*given, *rest), axes)
+        torch.ops.ropewalk.rotate_out.default(*given, *rest, *(_as_bhtd(x.detach(), axes) for x in out))
+    except RuntimeError as error:
+        return str(error)
+    torch.autograd.graph.increment_version(out)
+    return out
+
+
+def _refusal(q: Tensor, k: Tensor, tables: tuple[Tensor | None, ...]) -> str | None:
+    """Why the kernel cannot take tensors such as these."""
     if cpu.missing is not None:
         return cpu.missing
-    if layout not in LAYOUTS or axes not in AXES or not _shapes_fit(q, k, tables, axes):
-        return "these shapes and options fit nothing"  # apply_rotary says what is wrong
-    if q.device.type != "cpu" or q.dtype not in DTYPES or k.dtype != q.dtype or q.shape[-1] > WIDEST:
-        return f"it takes q and k of one floating-point dtype on the CPU, at most {WIDEST} wide"
-    if any(table.dtype != torch.float32 or table.requires_grad for table in tables):
-        return "it takes tables in float32 that need no gradient"
+    learns = torch.is_grad_enabled()
     if torch.compiler.is_compiling():
-        return "its function cannot be traced with one tensor as both q and k" if q is k else None
-    if not all(type(x) in (Tensor, torch.nn.Parameter) for x in (q, k, *tables)):
-        return "it takes plain tensors"
+        return _untraceable(q, k, tables)
+    for x in (q, k, *tables):
+        if type(x) is not Tensor and x is not None and type(x) is not torch.nn.Parameter:
+            return "it takes plain tensors"
+    for table in tables:
+        if learns and table is not None and table.requires_grad:
+            return "it takes tables that need no gradient"
     if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
         return "it knows reverse differentiation alone"
     return None
 
 
-def _shapes_fit(q: Tensor, k: Tensor, tables: tuple[Tensor, ...], axes: str) -> bool:
-    at, dims = axes.index("t"), len(axes)
-    if q.dim() != dims or k.dim() != dims or q.shape[-1] != k.shape[-1]:
-        return False
-    if dims == 4 and q.shape[0] != k.shape[0]:
-        return False
-    pairs = tables[0].shape[-1]
-    for x, table in zip((q, q, k, k), tables, strict=True):
-        rows = table.dim() == 2 or (table.dim() == 3 and dims == 4 and table.shape[0] in (1, x.shape[0]))
-        if not rows or table.shape[-2] != x.shape[at] or table.shape[-1] != pairs or 2 * pairs > x.shape[-1]:
-            return False
-    return True
+def _untraceable(q: Tensor, k: Tensor, tables: tuple[Tensor | None, ...]) -> str | None:
+    """The operator's own questions, which nobody asks while a graph is made."""
+    if q is k:
+        return "its function cannot be traced with one tensor as both q and k"
+    if q.device.type != "cpu" or q.dtype not in DTYPES or k.dtype != q.dtype or q.shape[-1] > WIDEST:
+        return f"it takes q and k of one floating-point dtype on the CPU, at most {WIDEST} wide"
+    if any(table is not None and (table.dtype != torch.float32 or table.requires_grad) for table in tables):
+        return "it takes tables in float32 that need no gradient"
+    return None
 
 
-def _by_kernel(
-    q: Tensor, k: Tensor, tables: tuple[Tensor | None, ...], layout: str, axes: str, first: int, out: Pair | None
-) -> Pair:
-    options = (first, layout == "interleaved", False)
-    if out is not None:
-        with torch.no_grad():
-            places = [_as_bhtd(x, axes) for x in (q, k, *out)]
-            torch.ops.ropewalk.rotate_out.default(*places[:2], *tables, *options, *places[2:])
-        torch.autograd.graph.increment_version(out)
-        return out
-    if axes != "bhtd":
-        q, k = _as_bhtd(q, axes), _as_bhtd(k, axes)
+def _called(q: Tensor, k: Tensor, *rest: Any) -> Pair:
+    """The operator, with a gradient where one is needed."""
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
-        turned: Any = _Rotation.apply(q, k, *tables, *options)
-    else:
-        turned = torch.ops.ropewalk.rotate.default(q, k, *tables, *options)
-    return turned if axes == "bhtd" else (_from_bhtd(turned[0], axes), _from_bhtd(turned[1], axes))
+        turned: Any = _Rotation.apply(q, k, *rest)
+        return turned
+    return torch.ops.ropewalk.rotate.default(q, k, *rest)
 
 
 def _as_bhtd(x: Tensor, axes: str) -> Tensor:
@@ -136,8 +143,11 @@ def _as_bhtd(x: Tensor, axes: str) -> Tensor:
     return x.transpose(1, 2) if axes == "bthd" else x.transpose(0, 1)[None]
 
 
-def _from_bhtd(x: Tensor, axes: str) -> Tensor:
-    return x.transpose(1, 2) if axes == "bthd" else x[0].transpose(0, 1)
+def _from_bhtd(turned: Pair, axes: str) -> Pair:
+    if axes == "bhtd":
+        return turned
+    q, k = turned if axes == "bthd" else (turned[0][0], turned[1][0])
+    return (q.transpose(1, 2), k.transpose(1, 2)) if axes == "bthd" else (q.transpose(0, 1), k.transpose(0, 1))
 
 
 class _Rotation(torch.autograd.Function):

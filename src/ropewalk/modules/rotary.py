@@ -6,8 +6,8 @@ from torch import Tensor
 from ropewalk import positions as _positions
 from ropewalk._checks import one_of, whole
 from ropewalk._errors import RopewalkError
-from ropewalk.functional.rotary import LAYOUTS, check_positions, cos_sin, inv_freq
-from ropewalk.kernels import rotate
+from ropewalk.functional.rotary import LAYOUTS, check_positions, inv_freq
+from ropewalk.kernels import rotate, tables
 from ropewalk.kernels.rotate import Tables
 from ropewalk.modules.encoding import Encoding
 from ropewalk.scaling import Scaled, Scaling
@@ -106,7 +106,7 @@ class Rotary(Encoding):
         scaled = self._native
         if self.scaling is not None and self.scaling.depends_on_length and not positions.is_meta:
             scaled = self.frequencies(_lengths(positions) if length is None else length)
-        cos, sin = cos_sin(positions, scaled.inv_freq, scaled.attention_factor)
+        cos, sin = tables(positions, scaled.inv_freq, scaled.attention_factor)
         return cos, -sin if self.reverse else sin
 
     def forward(
@@ -153,13 +153,13 @@ class Rotary(Encoding):
         return self._turn(q, k, self.tables(q_positions, length), self.tables(k_positions, length))
 
     def _turn(self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> tuple[Tensor, Tensor]:
-        for x, tables in ((q, q_tables), (k, k_tables)):
+        for x, (cos, _) in ((q, q_tables), (k, k_tables)):
             if x.shape[-1] != self.head_dim:
                 raise RopewalkError(
                     f"Rotary: a head of width {x.shape[-1]} was given to an encoding of {self.head_dim}"
                 )
-            if 2 * tables[0].shape[-1] != self.rotary_dim:
-                raise RopewalkError(f"Rotary: tables of {tables[0].shape[-1]} pairs, not {self.rotary_dim // 2}")
+            if 2 * cos.shape[-1] != self.rotary_dim:
+                raise RopewalkError(f"Rotary: tables of {cos.shape[-1]} pairs, not {self.rotary_dim // 2}")
         return rotate(q, k, q_tables, k_tables, layout=self.layout, first=self._first)
 
     def extra_repr(self) -> str:

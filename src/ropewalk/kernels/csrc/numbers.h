@@ -7,6 +7,13 @@
 
 #define ROPEWALK_INLINE inline __attribute__((always_inline))
 
+// A function compiled for three generations of processors, of which the loader takes the newest that is there.
+#if defined(__x86_64__) && !defined(__clang__)
+#define ROPEWALK_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define ROPEWALK_CLONES
+#endif
+
 namespace ropewalk {
 
 ROPEWALK_INLINE uint32_t bits_of(float x) {

@@ -10,9 +10,6 @@
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
-#define ROPEWALK_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define ROPEWALK_CLONES
 #endif
 
 namespace ropewalk {
@@ -112,7 +109,7 @@ ROPEWALK_INLINE void turn_rows(const Rows& rows) {
     turn_plain<Number, interleaved>(rows, rows.pairs);
 }
 
-// One function a dtype and layout, each compiled for three generations of processors; the loader takes the fitting one.
+// One function a dtype and layout.
 #define ROPEWALK_TURN(NUMBER)                                                                      \
   ROPEWALK_CLONES void turn_half_##NUMBER(const Rows& rows) { turn_rows<NUMBER, false>(rows); }    \
   ROPEWALK_CLONES void turn_interleaved_##NUMBER(const Rows& rows) { turn_rows<NUMBER, true>(rows); }
@@ -245,9 +242,6 @@ Tensor empty_like(const Tensor& x) {
   return Tensor::empty(4, x.sizes(), strides, x.dtype());
 }
 
-#define ROPEWALK_ARGUMENTS \
-  "Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor? k_cos, Tensor? k_sin, int first, bool interleaved, bool inverse"
-
 // What both operators are given; the tables of k are those of q where they are left out.
 struct Arguments {
   Tensor q, k, cos, sin;
@@ -281,14 +275,12 @@ void rotate_out(StableIValue* stack, uint64_t, uint64_t) {
   given.rotate_into(q_out, k_out);
 }
 
-const bool registered = [] {
-  TorchLibraryHandle definitions = nullptr, kernels = nullptr;  // torch keeps what they register as long as they live
-  check(aoti_torch_library_init_def("ropewalk", __FILE__, __LINE__, &definitions));
-  check(aoti_torch_library_def(definitions, "rotate(" ROPEWALK_ARGUMENTS ") -> (Tensor, Tensor)"));
-  check(aoti_torch_library_def(definitions, "rotate_out(" ROPEWALK_ARGUMENTS ", Tensor(a!) q_out, Tensor(b!) k_out) -> ()"));
-  check(aoti_torch_library_init_impl("ropewalk", "CPU", __FILE__, __LINE__, &kernels));
-  check(aoti_torch_library_impl(kernels, "rotate", &rotate));
-  check(aoti_torch_library_impl(kernels, "rotate_out", &rotate_out));
+const bool rotations_registered = [] {
+  const Library library;
+  const std::string given =
+      "(Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor? k_cos, Tensor? k_sin, int first, bool interleaved, bool inverse";
+  library.add("rotate", (given + ") -> (Tensor, Tensor)").c_str(), &rotate);
+  library.add("rotate_out", (given + ", Tensor(a!) q_out, Tensor(b!) k_out) -> ()").c_str(), &rotate_out);
   return true;
 }();
 

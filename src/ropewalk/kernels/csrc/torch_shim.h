@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 extern "C" {
@@ -33,7 +34,8 @@ AOTITorchError aoti_torch_get_dtype(AtenTensorHandle tensor, int32_t* dtype);
 AOTITorchError aoti_torch_get_device_type(AtenTensorHandle tensor, int32_t* type);
 AOTITorchError aoti_torch_empty_strided(int64_t dims, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                                         int32_t device_type, int32_t device_index, AtenTensorHandle* made);
-AOTITorchError aoti_torch_library_init_def(const char* space, const char* file, uint32_t line, TorchLibraryHandle* made);
+AOTITorchError aoti_torch_library_init_fragment(const char* space, const char* file, uint32_t line,
+                                                TorchLibraryHandle* made);
 AOTITorchError aoti_torch_library_init_impl(const char* space, const char* key, const char* file, uint32_t line,
                                             TorchLibraryHandle* made);
 AOTITorchError aoti_torch_library_def(TorchLibraryHandle library, const char* schema);
@@ -78,6 +80,16 @@ class Tensor {
   int64_t stride(int64_t axis) const { return strides_[axis]; }
   const int64_t* sizes() const { return sizes_; }
   int64_t dims() const { return dims_; }
+  bool dense() const {  // whether the elements lie one after the other, in the order of the axes
+    for (int64_t axis = 0; axis < dims_; ++axis)
+      if (sizes_[axis] == 0) return true;
+    int64_t step = 1;
+    for (int64_t axis = dims_ - 1; axis >= 0; --axis) {
+      if (sizes_[axis] > 1 && strides_[axis] != step) return false;
+      step *= sizes_[axis];
+    }
+    return true;
+  }
   int32_t dtype() const { return dtype_; }
 
  private:
@@ -98,6 +110,22 @@ class Tensor {
   int64_t* strides_ = nullptr;
   int64_t dims_ = 0;
   int32_t dtype_ = 0;
+};
+
+// Where operators on CPU tensors are made known to torch, which keeps them as long as the process lives.
+class Library {
+ public:
+  Library() {
+    check(aoti_torch_library_init_fragment("ropewalk", __FILE__, __LINE__, &definitions_));
+    check(aoti_torch_library_init_impl("ropewalk", "CPU", __FILE__, __LINE__, &kernels_));
+  }
+  void add(const char* name, const char* schema, Boxed function) const {
+    check(aoti_torch_library_def(definitions_, (std::string(name) + schema).c_str()));
+    check(aoti_torch_library_impl(kernels_, name, function));
+  }
+
+ private:
+  TorchLibraryHandle definitions_ = nullptr, kernels_ = nullptr;
 };
 
 // An optional argument is the address of its value, which the callee frees; 0 where it was left out.

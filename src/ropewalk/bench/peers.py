@@ -1,0 +1,98 @@
+"""The ways to do a job: ours, and other people's as they call it, their tables made beforehand as ours are."""
+
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ropewalk.bench.jobs import Job
+from ropewalk.kernels import rotate
+
+Turn = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+class Way(NamedTuple):
+    """Somebody's code for a job, and whose it is."""
+
+    turn: Turn
+    package: str
+
+
+def ways(job: Job) -> dict[str, Way]:
+    """Every way that can do this job here, by name."""
+    positions = torch.arange(job.shape[3])
+    cos, sin = job.rotary().tables(positions)
+    made = {
+        "ropewalk": Way(lambda q, k: rotate(q, k, (cos, sin), layout=job.layout, axes=job.axes), "ropewalk"),
+        "ropewalk, torch's operators": Way(
+            lambda q, k: rotate(q, k, (cos, sin), layout=job.layout, axes=job.axes, impl="torch"), "ropewalk"
+        ),
+    }
+    if job.axes == "bhtd" and job.layout == "half":
+        made |= _transformers(job, cos, sin) | _compiled_chunks(cos, sin)
+    if job.layout == "interleaved":
+        made["complex multiply"] = _complex(job, cos, sin)
+    return made | _rotary_embedding_torch(job, positions)
+
+
+def _transformers(job: Job, cos: Tensor, sin: Tensor) -> dict[str, Way]:
+    try:
+        from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+    except ImportError:
+        return {}
+    wide = [torch.cat((table, table), dim=-1)[None].to(job.dtype) for table in (cos, sin)]
+    compiled = torch.compile(apply_rotary_pos_emb, dynamic=False)
+    return {
+        "transformers": Way(lambda q, k: apply_rotary_pos_emb(q, k, *wide), "transformers"),
+        "transformers, compiled": Way(lambda q, k: compiled(q, k, *wide), "transformers"),
+    }
+
+
+def _compiled_chunks(cos: Tensor, sin: Tensor) -> dict[str, Way]:
+    """What a reader of torch.compile's guides would write: half-width tables, chunk and cat, in float32."""
+
+    def turn(x: Tensor) -> Tensor:
+        a, b = x.float().chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).to(x.dtype)
+
+    compiled = torch.compile(lambda q, k: (turn(q), turn(k)), dynamic=False)
+    return {"chunk and cat, compiled": Way(compiled, "torch")}
+
+
+def _complex(job: Job, cos: Tensor, sin: Tensor) -> Way:
+    """Llama's own code: pairs as complex numbers."""
+    table = torch.complex(cos, sin)
+    table = table if job.axes == "bhtd" else table[:, None]
+
+    def turn(x: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * table).flatten(-2).type_as(x)
+
+    return Way(lambda q, k: (turn(q), turn(k)), "torch")
+
+
+def _rotary_embedding_torch(job: Job, positions: Tensor) -> dict[str, Way]:
+    """As its README calls it: tables are made in each call, or taken from its cache."""
+    try:
+        from rotary_embedding_torch import RotaryEmbedding
+    except ImportError:
+        return {}
+    if job.layout != "interleaved" or job.axes != "bhtd":
+        return {}
+    rope = RotaryEmbedding(dim=job.shape[-1])
+    rope.eval()
+    return {
+        "rotary-embedding-torch": Way(
+            lambda q, k: (rope.rotate_queries_or_keys(q), rope.rotate_queries_or_keys(k)), "rotary-embedding-torch"
+        )
+    }
+
+
+def installed(package: str) -> str:
+    """Its version."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,128 @@
+"""Run the jobs, hold every way to the float64 oracle, and put the ratios together."""
+
+import platform
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ropewalk.bench import jobs
+from ropewalk.bench.clock import ROUNDS, interleaved, warm_allocator
+from ropewalk.bench.jobs import Job
+from ropewalk.bench.peers import Turn, installed, ways
+from ropewalk.kernels import cpu, rotate
+from ropewalk.testing import rotate_complex
+
+LIMIT = "copy"
+
+
+def bench(chosen: Sequence[Job], threads: int, rounds: int = ROUNDS) -> Iterator[dict[str, Any]]:
+    """One entry a job: the seconds of a copy, and every way's ratio to it. Sets torch's number of threads."""
+    torch.set_num_threads(threads)
+    warm_allocator()
+    for job in chosen:
+        yield {**job.describe(), **_entry(job, rounds)}
+    yield from tables(rounds)
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """What the ratios were measured on."""
+    packages = ("ropewalk", "torch", "transformers", "rotary-embedding-torch")
+    return {
+        "cpu": _processor(),
+        "threads": threads,
+        "kernel": cpu.missing or "compiled",
+        "warm_allocator": warm_allocator(),
+        "versions": {"python": platform.python_version(), **{name: installed(name) for name in packages}},
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(": ", 1)[1] for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration, IndexError):
+        return platform.processor() or platform.machine()
+
+
+def _entry(job: Job, rounds: int) -> dict[str, Any]:
+    q, k = job.inputs()
+    found = {name: way for name, way in ways(job).items() if job.name != "in place"}
+    errors = {name: _largest_error(job, way.turn, q, k) for name, way in found.items()}
+    timed: dict[str, Callable[[], object]] = {LIMIT: _copy(job, q, k)}
+    with torch.inference_mode(not job.differentiates):
+        if job.name == "in place":
+            tables = job.rotary().tables(torch.arange(job.shape[3]))
+            timed["ropewalk"] = partial(rotate, q, k, tables, out=(q, k))
+        for name, way in found.items():
+            timed[name] = _differentiated(way.turn, q, k) if job.differentiates else partial(way.turn, q, k)
+        seconds = interleaved(timed, rounds)
+    return _against(
+        {name: errors.get(name) for name in timed if name != LIMIT},
+        seconds,
+        "two copies" if job.differentiates else "a copy of q and k",
+    )
+
+
+def _against(errors: Mapping[str, float | None], seconds: Mapping[str, list[float]], limit: str) -> dict[str, Any]:
+    """Each way's ratio to the limit, fastest first."""
+    ways = [{"name": name, **_ratio(seconds[name], seconds[LIMIT]), "largest_error": errors[name]} for name in errors]
+    return {
+        "limit": {"what": limit, "seconds": statistics.median(seconds[LIMIT])},
+        "ways": sorted(ways, key=lambda way: way["ratio"]),
+    }
+
+
+def _copy(job: Job, q: Tensor, k: Tensor) -> Callable[[], object]:
+    to_q, to_k = torch.empty_like(q), torch.empty_like(k)
+
+    def copy() -> None:
+        for _ in range(2 if job.differentiates else 1):
+            to_q.copy_(q)
+            to_k.copy_(k)
+
+    return copy
+
+
+def _differentiated(turn: Turn, q: Tensor, k: Tensor) -> Callable[[], object]:
+    q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
+    upstream = torch.randn_like(q), torch.randn_like(k)
+    return lambda: torch.autograd.grad(turn(q, k), (q, k), upstream)
+
+
+def _ratio(seconds: list[float], limit: list[float]) -> dict[str, float]:
+    """The ratio of medians, and the quartiles of the ratios round by round."""
+    each = statistics.quantiles([mine / copy for mine, copy in zip(seconds, limit, strict=True)], n=4)
+    ratio = statistics.median(seconds) / statistics.median(limit)
+    return {"ratio": round(ratio, 3), "low": round(each[0], 3), "high": round(each[2], 3)}
+
+
+def _largest_error(job: Job, turn: Turn, q: Tensor, k: Tensor) -> float:
+    """Against the rotation in complex128, the largest over q and k."""
+    angles = torch.arange(job.shape[3], dtype=torch.float64)[:, None] * job.rotary().inv_freq
+    found = 0.0
+    for x, turned in zip((q, k), turn(q, k), strict=True):
+        for row in range(x.shape[0]):
+            mine, own = turned[row], x[row]
+            if job.axes == "bthd":
+                mine, own = mine.transpose(0, 1), own.transpose(0, 1)
+            exact = rotate_complex(own, angles, layout=job.layout)
+            found = max(found, float((mine.double() - exact).abs().max()))
+    return found
+
+
+def tables(rounds: int = ROUNDS) -> list[dict[str, Any]]:
+    """What tables cost beside a copy of q and k: those of a whole prompt, and a decode step with its own."""
+    entries = []
+    for name, job, target in (("tables", jobs.PREFILL, 1 / 3), ("decode with its tables", jobs.DECODE, 2.5)):
+        made = Job(name, job, torch.float32, "half", "bhtd", target)
+        (q, k), rope, positions = made.inputs(), made.rotary(), torch.arange(job[3]) + 1000
+        mine = partial(rope.tables, positions) if name == "tables" else partial(rope, q, k, positions)
+        with torch.inference_mode():
+            seconds = interleaved({LIMIT: _copy(made, q, k), "ropewalk": mine}, rounds)
+        entries.append({**made.describe(), **_against({"ropewalk": None}, seconds, "a copy of q and k")})
+    return entries
