@@ -20,7 +20,7 @@ ARROWS = {
     "bench": {"functional", "modules", "kernels", "testing"},
     "modules": {"functional", "positions", "scaling", "kernels"},
     "attention": {"functional", "positions", "modules"},
-    "checkpoints": {"functional", "scaling", "modules"},
+    "checkpoints": {"functional", "scaling", "modules", "kernels"},
     "models": {"positions", "modules", "attention", "checkpoints"},
     "measure": set(),
     "plots": set(),

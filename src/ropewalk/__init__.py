@@ -6,6 +6,7 @@ from ropewalk import positions as positions
 from ropewalk._errors import RopewalkError as RopewalkError
 from ropewalk.attention import attend as attend
 from ropewalk.checkpoints.config import from_config as from_config
+from ropewalk.checkpoints.kernel_patch import patch as patch
 from ropewalk.modules import ALiBi as ALiBi
 from ropewalk.modules import DistanceBias as DistanceBias
 from ropewalk.modules import Encoding as Encoding

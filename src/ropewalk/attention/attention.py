@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
-from ropewalk.attention import flex, sdpa
+from ropewalk.attention import decay, flex, sdpa
 from ropewalk.attention.blocks import by_blocks, rows_at_once
 from ropewalk.attention.job import Job, check_options, check_tensors
 from ropewalk.attention.reference import reference
@@ -151,6 +151,8 @@ def _rows(job: Job, backend: str) -> int:
     """All queries at once where nothing of the size T x S is made."""
     queries = job.q.shape[-2]
     unmasked = "bias" not in job.encoding.doors and (job.sight.everything or job.sight.triangle)
+    if backend == "sdpa" and decay.serves(job):
+        return queries
     if backend == "flex" or (backend == "sdpa" and unmasked and sdpa.is_fused(job)):
         return queries
     return min(rows_at_once(job), queries)
@@ -159,5 +161,7 @@ def _rows(job: Job, backend: str) -> int:
 def _run(job: Job, plan: Plan) -> Tensor:
     if plan.backend == "flex":
         return flex.flex(job)
+    if plan.backend == "sdpa" and decay.serves(job):
+        return decay.decay(job)
     core = sdpa.sdpa if plan.backend == "sdpa" else reference
     return by_blocks(core, job, plan.rows)

@@ -44,6 +44,12 @@ class Sight:
         return self._by_position and self.window is None and square and self.causal
 
     @property
+    def staircase(self) -> bool:
+        """Whether the queries are known to be the last of the keys, each seeing all up to itself."""
+        fits = self.trailing and self.q_positions.shape[-1] <= self.k_positions.shape[-1]
+        return self._by_position and self.window is None and self.causal and fits
+
+    @property
     def _by_position(self) -> bool:
         return self.key_mask is None and self.k_documents is None
 

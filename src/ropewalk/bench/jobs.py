@@ -41,6 +41,10 @@ class Job:
         q, k = (torch.randn(shape, generator=random).to(self.dtype) for shape in shapes)
         return q, k
 
+    def positions(self) -> Tensor:
+        """Where the tokens stand; decoding, behind a thousand others."""
+        return torch.arange(self.shape[3]) + (1000 if self.shape[3] == 1 else 0)
+
     def rotary(self) -> Rotary:
         """The encoding that is timed."""
         return Rotary(self.shape[-1], layout=self.layout)

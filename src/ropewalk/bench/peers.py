@@ -22,7 +22,7 @@ class Way(NamedTuple):
 
 def ways(job: Job) -> dict[str, Way]:
     """Every way that can do this job here, by name."""
-    positions = torch.arange(job.shape[3])
+    positions = job.positions()
     cos, sin = job.rotary().tables(positions)
     made = {
         "ropewalk": Way(lambda q, k: rotate(q, k, (cos, sin), layout=job.layout, axes=job.axes), "ropewalk"),
@@ -74,7 +74,7 @@ def _complex(job: Job, cos: Tensor, sin: Tensor) -> Way:
 
 
 def _rotary_embedding_torch(job: Job, positions: Tensor) -> dict[str, Way]:
-    """As its README calls it: tables are made in each call, or taken from its cache."""
+    """As its README calls it, where positions count from 0: tables are made in each call, or taken from its cache."""
     try:
         from rotary_embedding_torch import RotaryEmbedding
     except ImportError:

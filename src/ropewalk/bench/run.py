@@ -51,12 +51,13 @@ def _processor() -> str:
 
 def _entry(job: Job, rounds: int) -> dict[str, Any]:
     q, k = job.inputs()
+    torch.compiler.reset()  # so that what is compiled is compiled for this job, and not given up after eight of them
     found = {name: way for name, way in ways(job).items() if job.name != "in place"}
-    errors = {name: _largest_error(job, way.turn, q, k) for name, way in found.items()}
     timed: dict[str, Callable[[], object]] = {LIMIT: _copy(job, q, k)}
     with torch.inference_mode(not job.differentiates):
+        errors = {name: _largest_error(job, way.turn, q, k) for name, way in found.items()}
         if job.name == "in place":
-            tables = job.rotary().tables(torch.arange(job.shape[3]))
+            tables = job.rotary().tables(job.positions())
             timed["ropewalk"] = partial(rotate, q, k, tables, out=(q, k))
         for name, way in found.items():
             timed[name] = _differentiated(way.turn, q, k) if job.differentiates else partial(way.turn, q, k)
@@ -103,7 +104,7 @@ def _ratio(seconds: list[float], limit: list[float]) -> dict[str, float]:
 
 def _largest_error(job: Job, turn: Turn, q: Tensor, k: Tensor) -> float:
     """Against the rotation in complex128, the largest over q and k."""
-    angles = torch.arange(job.shape[3], dtype=torch.float64)[:, None] * job.rotary().inv_freq
+    angles = job.positions()[:, None].double() * job.rotary().inv_freq
     found = 0.0
     for x, turned in zip((q, k), turn(q, k), strict=True):
         for row in range(x.shape[0]):
@@ -120,7 +121,7 @@ def tables(rounds: int = ROUNDS) -> list[dict[str, Any]]:
     entries = []
     for name, job, target in (("tables", jobs.PREFILL, 1 / 3), ("decode with its tables", jobs.DECODE, 2.5)):
         made = Job(name, job, torch.float32, "half", "bhtd", target)
-        (q, k), rope, positions = made.inputs(), made.rotary(), torch.arange(job[3]) + 1000
+        (q, k), rope, positions = made.inputs(), made.rotary(), made.positions()
         mine = partial(rope.tables, positions) if name == "tables" else partial(rope, q, k, positions)
         with torch.inference_mode():
             seconds = interleaved({LIMIT: _copy(made, q, k), "ropewalk": mine}, rounds)

@@ -53,6 +53,13 @@ class Encoding(nn.Module):
         """What is added to scaled logits: [H, T, S], or [B, H, T, S] where positions are per row."""
         return None
 
+    def potential(self, positions: Tensor) -> Tensor | None:
+        """Where causal attention's bias is a difference, b(i, j) = p(j) - p(i), its p: float64 [H, T] for [T].
+
+        Not a door but a hint: the bias stays what `bias` says, and attention may do without a mask.
+        """
+        return None
+
     def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
         """What is added to q . k before it is scaled: [B, H, T, S]; k comes with one head for each of q's."""
         return None

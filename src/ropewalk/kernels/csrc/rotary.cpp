@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -15,18 +14,20 @@
 namespace ropewalk {
 
 constexpr int64_t kWidest = 1024;       // features of a head that a row's buffer holds
-constexpr int64_t kTile = 128;          // tokens whose table stays in the cache while all heads are turned
+constexpr int64_t kTokens = 2048;       // of one head in a row, so that memory is walked in long steps
+constexpr int64_t kAhead = 4096;        // bytes by which reading is announced to the memory
 constexpr int64_t kParallel = 1 << 15;  // elements that are worth a thread
 constexpr int64_t kStreamed = 1 << 24;  // bytes written from which the caches could not hold them anyway
 
-// Rows of one head: `tokens` of them, `width` features each, of which 2 x `pairs` from `first` on turn.
+// A run of rows that one table, or a row of it each, turns: `width` features, of which 2 x `pairs` from `first` on.
 struct Rows {
   const char* x;
   char* y;
   const float* cos;
   const float* sin;
-  int64_t tokens, width, first, pairs;
-  int64_t x_token, x_feature, y_token, y_feature, cos_token, cos_pair, sin_token, sin_pair;
+  int64_t count, width, first, pairs;
+  int64_t reach;  // rows that lie one behind the other from here on, those of the runs that follow among them
+  int64_t x_step, x_feature, y_step, y_feature, cos_step, cos_pair, sin_step, sin_pair;
   float direction;  // of the turn: 1, or -1 for the transpose
   bool stream;
 };
@@ -40,6 +41,14 @@ ROPEWALK_INLINE void stream([[maybe_unused]] void* to, [[maybe_unused]] const vo
 #else
   std::memcpy(to, from, bytes);
 #endif
+}
+
+// A row that will be read, and written, soon.
+ROPEWALK_INLINE void announce(const void* x, const void* y, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64) {
+    __builtin_prefetch(static_cast<const char*>(x) + at, 0);
+    if (y != nullptr) __builtin_prefetch(static_cast<const char*>(y) + at, 1);
+  }
 }
 
 // in and out are one row or two that have nothing in common: an element is read before it is written.
@@ -62,18 +71,20 @@ template <typename Number, bool interleaved>
 ROPEWALK_INLINE void turn_plain(const Rows& rows, int64_t pairs) {
   using Stored = typename Number::Stored;
   alignas(64) Stored held[kWidest];
-  const int64_t end = rows.first + 2 * pairs;
-  for (int64_t t = 0; t < rows.tokens; ++t) {
-    const Stored* x = reinterpret_cast<const Stored*>(rows.x) + t * rows.x_token;
-    Stored* y = reinterpret_cast<Stored*>(rows.y) + t * rows.y_token;
+  const int64_t end = rows.first + 2 * pairs, bytes = rows.width * static_cast<int64_t>(sizeof(Stored));
+  const int64_t ahead = std::max(int64_t{1}, kAhead / bytes);
+  for (int64_t n = 0; n < rows.count; ++n) {
+    const Stored* x = reinterpret_cast<const Stored*>(rows.x) + n * rows.x_step;
+    Stored* y = reinterpret_cast<Stored*>(rows.y) + n * rows.y_step;
     Stored* out = rows.stream ? held : y;
-    turn<Number, interleaved>(x + rows.first, out + rows.first, rows.cos + t * rows.cos_token,
-                              rows.sin + t * rows.sin_token, pairs, rows.direction);
+    if (n + ahead < rows.reach) announce(x + ahead * rows.x_step, rows.stream ? nullptr : y + ahead * rows.y_step, bytes);
+    turn<Number, interleaved>(x + rows.first, out + rows.first, rows.cos + n * rows.cos_step,
+                              rows.sin + n * rows.sin_step, pairs, rows.direction);
     if (rows.width > 2 * pairs && x != out) {
       std::copy(x, x + rows.first, out);
       std::copy(x + end, x + rows.width, out + end);
     }
-    if (rows.stream) stream(y, held, rows.width * static_cast<int64_t>(sizeof(Stored)));
+    if (rows.stream) stream(y, held, bytes);
   }
 }
 
@@ -83,13 +94,13 @@ ROPEWALK_INLINE void turn_apart(const Rows& rows) {
   using Stored = typename Number::Stored;
   Stored held[kWidest];
   float cos[kWidest / 2], sin[kWidest / 2];
-  for (int64_t t = 0; t < rows.tokens; ++t) {
-    const Stored* x = reinterpret_cast<const Stored*>(rows.x) + t * rows.x_token;
-    Stored* y = reinterpret_cast<Stored*>(rows.y) + t * rows.y_token;
+  for (int64_t n = 0; n < rows.count; ++n) {
+    const Stored* x = reinterpret_cast<const Stored*>(rows.x) + n * rows.x_step;
+    Stored* y = reinterpret_cast<Stored*>(rows.y) + n * rows.y_step;
     for (int64_t i = 0; i < rows.width; ++i) held[i] = x[i * rows.x_feature];
     for (int64_t i = 0; i < rows.pairs; ++i) {
-      cos[i] = rows.cos[t * rows.cos_token + i * rows.cos_pair];
-      sin[i] = rows.sin[t * rows.sin_token + i * rows.sin_pair];
+      cos[i] = rows.cos[n * rows.cos_step + i * rows.cos_pair];
+      sin[i] = rows.sin[n * rows.sin_step + i * rows.sin_pair];
     }
     turn<Number, interleaved>(held + rows.first, held + rows.first, cos, sin, rows.pairs, rows.direction);
     for (int64_t i = 0; i < rows.width; ++i) y[i * rows.y_feature] = held[i];
@@ -155,81 +166,95 @@ struct Side {
     }
   }
 
-  // Whether every row can be written past the caches: rows whole and in place for 16-byte stores.
-  bool streams(int64_t written) const {
-    if (written < kStreamed || y.stride(3) != 1 || x.data<char>() == y.data<char>()) return false;
+  // Whether every row is written past the caches: rows of whole 16-byte units, one behind the other, of numbers wide
+  // enough; of 16-bit numbers, and of rows that jump, the detour takes longer than it saves.
+  bool streams(int64_t written, bool by_token) const {
+    if (written < kStreamed || y.stride(3) != 1 || x.data<char>() == y.data<char>() || size < 4 || by_token) return false;
     for (int64_t axis = 0; axis < 3; ++axis)
       if (y.stride(axis) * size % 16 != 0) return false;
     return x.size(3) * size % 16 == 0 && reinterpret_cast<uintptr_t>(y.data<char>()) % 16 == 0;
   }
 };
 
+// What one thread does at a time: all heads of some tokens where a token's heads lie together, some tokens of one head
+// where a head's tokens do. Memory is walked in its own order.
+struct Units {
+  bool by_token;
+  int64_t heads, tokens, each, in_row;  // of a row of the batch
+
+  explicit Units(const Tensor& x)
+      : by_token(x.size(1) > 1 && (x.size(2) == 1 || x.stride(1) < x.stride(2))), heads(x.size(1)), tokens(x.size(2)),
+        each(by_token ? kTokens / 32 : kTokens), in_row((by_token ? 1 : heads) * ((tokens + each - 1) / each)) {}
+};
+
 struct Work {
-  std::vector<Side> sides;
-  std::vector<int64_t> tiles;  // of each side, in a row of the batch
+  const Side (&sides)[2];
+  Units units[2];
+  bool stream[2];
   int64_t batch, first, pairs;
   float direction;
   Turn turn;
-  std::vector<bool> stream;
 
   void run(int64_t begin, int64_t end) const {
     int64_t before = 0;
-    for (size_t n = 0; n < sides.size(); ++n) {
-      const int64_t units = batch * tiles[n];
-      for (int64_t unit = std::max(begin - before, int64_t{0}); unit < std::min(end - before, units); ++unit)
-        tile(sides[n], stream[n], unit / tiles[n], unit % tiles[n] * kTile);
-      before += units;
+    for (size_t n = 0; n < 2; ++n) {
+      const int64_t all = batch * units[n].in_row;
+      for (int64_t unit = std::max(begin - before, int64_t{0}); unit < std::min(end - before, all); ++unit)
+        one(sides[n], units[n], stream[n], unit / units[n].in_row, unit % units[n].in_row);
+      before += all;
     }
 #if defined(__x86_64__)
     _mm_sfence();  // what was written past the caches is there for whoever reads it next
 #endif
   }
 
-  void tile(const Side& side, bool streamed, int64_t row, int64_t token) const {
+  void one(const Side& side, const Units& unit, bool streamed, int64_t row, int64_t within) const {
+    const int64_t chunks = (unit.tokens + unit.each - 1) / unit.each;
+    const int64_t begin = within % chunks * unit.each, end = std::min(begin + unit.each, unit.tokens);
+    if (!unit.by_token) return rows(side, streamed, row, within / chunks, begin, end - begin, 2, end - begin);
+    const bool joined = side.x.stride(1) * unit.heads == side.x.stride(2) && side.y.stride(1) * unit.heads == side.y.stride(2);
+    for (int64_t token = begin; token < end; ++token)
+      rows(side, streamed, row, 0, token, unit.heads, 1, joined ? (end - token) * unit.heads : unit.heads);
+  }
+
+  // `count` rows along `axis`, the heads (1) or the tokens (2), from one of them on.
+  void rows(const Side& side, bool streamed, int64_t row, int64_t head, int64_t token, int64_t count, int64_t axis,
+            int64_t reach) const {
     const Tensor &x = side.x, &y = side.y, &cos = side.cos, &sin = side.sin;
     const int64_t c = cos.dims() - 2, s = sin.dims() - 2;
     const int64_t c_row = c == 1 && cos.size(0) > 1 ? row * cos.stride(0) : 0;
     const int64_t s_row = s == 1 && sin.size(0) > 1 ? row * sin.stride(0) : 0;
-    Rows rows{};
-    rows.cos = cos.data<float>() + c_row + token * cos.stride(c);
-    rows.sin = sin.data<float>() + s_row + token * sin.stride(s);
-    rows.tokens = std::min(kTile, x.size(2) - token);
-    rows.width = x.size(3), rows.first = first, rows.pairs = pairs;
-    rows.x_token = x.stride(2), rows.x_feature = x.stride(3), rows.y_token = y.stride(2), rows.y_feature = y.stride(3);
-    rows.cos_token = cos.stride(c), rows.cos_pair = cos.stride(c + 1);
-    rows.sin_token = sin.stride(s), rows.sin_pair = sin.stride(s + 1);
-    rows.direction = direction, rows.stream = streamed;
-    for (int64_t head = 0; head < x.size(1); ++head) {
-      rows.x = x.data<char>() + (row * x.stride(0) + head * x.stride(1) + token * x.stride(2)) * side.size;
-      rows.y = y.data<char>() + (row * y.stride(0) + head * y.stride(1) + token * y.stride(2)) * side.size;
-      turn(rows);
-    }
+    Rows run{};
+    run.x = x.data<char>() + (row * x.stride(0) + head * x.stride(1) + token * x.stride(2)) * side.size;
+    run.y = y.data<char>() + (row * y.stride(0) + head * y.stride(1) + token * y.stride(2)) * side.size;
+    run.cos = cos.data<float>() + c_row + token * cos.stride(c);
+    run.sin = sin.data<float>() + s_row + token * sin.stride(s);
+    run.count = count, run.reach = reach, run.width = x.size(3), run.first = first, run.pairs = pairs;
+    run.x_step = x.stride(axis), run.x_feature = x.stride(3), run.y_step = y.stride(axis), run.y_feature = y.stride(3);
+    run.cos_step = axis == 2 ? cos.stride(c) : 0, run.cos_pair = cos.stride(c + 1);
+    run.sin_step = axis == 2 ? sin.stride(s) : 0, run.sin_pair = sin.stride(s + 1);
+    run.direction = direction, run.stream = streamed;
+    turn(run);
   }
 };
 
-void rotate_all(std::vector<Side> sides, int64_t first, bool interleaved, bool inverse) {
-  const Tensor& q = sides[0].x;
+void rotate_all(const Side (&sides)[2], int64_t first, bool interleaved, bool inverse) {
+  const Tensor &q = sides[0].x, &k = sides[1].x;
+  require(q.dims() == 4 && k.dims() == 4 && k.size(0) == q.size(0) && k.dtype() == q.dtype(),
+          "ropewalk::rotate: q and k do not fit each other");
   const int64_t pairs = sides[0].cos.size(sides[0].cos.dims() - 1);
-  Work work{};
-  work.batch = q.size(0), work.first = first, work.pairs = pairs;
-  work.direction = inverse ? -1.0f : 1.0f;
-  work.turn = chosen(q.dtype(), interleaved);
+  Work work{sides, {Units(q), Units(k)}, {}, q.size(0), first, pairs, inverse ? -1.0f : 1.0f, chosen(q.dtype(), interleaved)};
   int64_t elements = 0, units = 0;
-  for (Side& side : sides) {
-    require(side.x.dims() == 4 && side.x.size(0) == work.batch && side.x.dtype() == q.dtype(), "ropewalk::rotate: q and k do not fit each other");
-    side.size = bytes_of(q.dtype());
-    side.check_shapes(first, pairs);
-    work.tiles.push_back((side.x.size(2) + kTile - 1) / kTile);
-    elements += side.x.size(0) * side.x.size(1) * side.x.size(2) * side.x.size(3);
-    units += work.batch * work.tiles.back();
+  for (size_t n = 0; n < 2; ++n) {
+    sides[n].check_shapes(first, pairs);
+    elements += sides[n].x.elements();
+    units += work.batch * work.units[n].in_row;
   }
   if (elements == 0) return;
-  for (const Side& side : sides) work.stream.push_back(side.streams(elements * side.size));
-  work.sides = std::move(sides);
-  const int64_t grain = std::max(int64_t{1}, units * kParallel / elements);
-  if (units <= grain) return work.run(0, units);
+  for (size_t n = 0; n < 2; ++n) work.stream[n] = sides[n].streams(elements * sides[n].size, work.units[n].by_token);
+  if (elements <= kParallel) return work.run(0, units);
   check(torch_parallel_for(
-      0, units, grain,
+      0, units, std::max(int64_t{1}, units * kParallel / elements),
       [](int64_t begin, int64_t end, void* context) { static_cast<Work*>(context)->run(begin, end); }, &work));
 }
 
@@ -255,8 +280,9 @@ struct Arguments {
         inverse(stack[8] & 1) {}
 
   void rotate_into(const Tensor& q_out, const Tensor& k_out) const {
-    rotate_all({{q, q_out, cos, sin, 0}, {k, k_out, k_cos ? *k_cos : cos, k_sin ? *k_sin : sin, 0}}, first, interleaved,
-               inverse);
+    const int64_t size = bytes_of(q.dtype());
+    rotate_all({{q, q_out, cos, sin, size}, {k, k_out, k_cos ? *k_cos : cos, k_sin ? *k_sin : sin, size}}, first,
+               interleaved, inverse);
   }
 };
 

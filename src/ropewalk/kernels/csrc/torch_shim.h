@@ -80,9 +80,13 @@ class Tensor {
   int64_t stride(int64_t axis) const { return strides_[axis]; }
   const int64_t* sizes() const { return sizes_; }
   int64_t dims() const { return dims_; }
+  int64_t elements() const {
+    int64_t count = 1;
+    for (int64_t axis = 0; axis < dims_; ++axis) count *= sizes_[axis];
+    return count;
+  }
   bool dense() const {  // whether the elements lie one after the other, in the order of the axes
-    for (int64_t axis = 0; axis < dims_; ++axis)
-      if (sizes_[axis] == 0) return true;
+    if (elements() == 0) return true;
     int64_t step = 1;
     for (int64_t axis = dims_ - 1; axis >= 0; --axis) {
       if (sizes_[axis] > 1 && strides_[axis] != step) return false;
