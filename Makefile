@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OUT ?= demo
 REAL := .cache/real
 
-.PHONY: help bench bench-memory compare compare-quick demo demo-real test test-4.57 test-peers lint figures train clean
+.PHONY: help bench bench-memory bench-model compare compare-quick demo demo-real test test-4.57 test-kernels test-peers test-triton lint figures train clean
 
 help:
 	@echo "make demo       extend the model that ships from 256 to 1024 tokens; writes $(OUT)/"
@@ -16,9 +16,12 @@ help:
 	@echo "make demo-real  fetch SmolLM2-135M and a play, extend it to 16384 (half an hour)"
 	@echo "make compare-quick  four encodings trained alike, one seed each (a few minutes); writes comparison-quick/"
 	@echo "make compare    every encoding and two of x-transformers, three seeds each (under 90 minutes); again to resume"
-	@echo "make bench      the rotation against a copy and against other people's code (ten minutes; nothing else should run)"
+	@echo "make bench      rotation and attention against their limits and other people's code (five minutes, nothing else running)"
+	@echo "make bench-model  SmolLM2-135M before and after rw.patch"
 	@echo "make bench-memory  peak memory of attention at 8192 and 32768 tokens (ten minutes)"
 	@echo "make test-4.57  load what we write in transformers 4.57, in an environment of its own"
+	@echo "make test-kernels  all of make test with the kernels and without them, and the kernels' own under the address sanitizer"
+	@echo "make test-triton  the GPU's kernel in Triton's interpreter, in an environment of its own"
 	@echo "make test-peers  torchtune's rotary, in an environment of its own"
 	@echo "make train      train the model that ships anew (half an hour)"
 
@@ -33,6 +36,11 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+test-kernels: $(STAMP)
+	ROPEWALK_KERNELS=off $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python recipes/sanitize.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -55,7 +63,11 @@ bench-memory: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt 'rotary-embedding-torch>=0.8'
-	$(BIN)/ropewalk bench --threads 1 --out benchmarks/results/rotary-cpu.json
+	$(BIN)/ropewalk bench --threads 1 --out benchmarks/results/speed-cpu.json
+	$(BIN)/ropewalk bench --threads 2 --out benchmarks/results/speed-cpu-2-threads.json
+
+bench-model: $(REAL)/.fetched
+	$(BIN)/python benchmarks/whole_model.py $(REAL)/SmolLM2.gguf
 
 compare-quick: $(STAMP)
 	rm -rf comparison-quick
@@ -74,6 +86,11 @@ test-4.57: $(STAMP)
 	$(PYTHON) -m venv .venv-4.57
 	.venv-4.57/bin/pip install --quiet -c constraints-4.57.txt -e '.[test]'
 	.venv-4.57/bin/pytest -m "not slow" tests/checkpoints
+
+test-triton: $(STAMP)
+	$(PYTHON) -m venv .venv-triton
+	.venv-triton/bin/pip install --quiet -c constraints.txt -e . triton==3.5.0 numpy pytest hypothesis
+	TRITON_INTERPRET=1 .venv-triton/bin/pytest tests/kernels/test_triton.py
 
 test-peers: $(STAMP)
 	$(PYTHON) -m venv .venv-peers

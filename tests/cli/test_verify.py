@@ -13,13 +13,16 @@ import torch
 from ropewalk import positions, verify
 from ropewalk.attention import attention, sdpa, sight
 from ropewalk.functional import alibi, t5
+from ropewalk.kernels import cpu
 from ropewalk.models import Cache
 from ropewalk.modules import ALiBi, Learned, Rotary, Shaw, T5Bias, rotary
 from ropewalk.modules import t5 as t5_module
 from ropewalk.scaling import DynamicNTK, Linear, Llama3, LongRoPE, YaRN
 from ropewalk.verify import CHECKS, Check
+from ropewalk.verify import kernels as kernel_checks
 from ropewalk.verify.samples import worst
 
+rotation_kernel = importlib.import_module("ropewalk.kernels.rotate")  # likewise
 sinusoids = importlib.import_module("ropewalk.functional.sinusoidal")  # the package has a function of that name
 
 
@@ -60,6 +63,7 @@ def test_json(ropewalk):
     content = json.loads(outcome.out)
     assert {key: content[key] for key in content if key != "checks"} == {
         "schema_version": 1, "torch": torch.__version__, "transformers": transformers.__version__, "device": "cpu",
+        "kernel": cpu.missing or "compiled",
     }  # fmt: skip
     assert [check["name"] for check in content["checks"]] == [check.name for check in CHECKS]
     for check in content["checks"]:
@@ -187,19 +191,19 @@ def wrapped(patch, owner, name, change):
 
 @fault("rotary: complex", "rotary: matrix", "rotary: far out", "llama: tables", "llama: rotation")
 def the_sign_of_sin(patch):
-    wrapped(patch, rotary, "cos_sin", lambda tables, *_: (tables[0], -tables[1]))
+    wrapped(patch, rotary, "tables", lambda tables, *_: (tables[0], -tables[1]))
 
 
 @fault("rotary: far out")
 def angles_in_float32(patch):
-    original = rotary.cos_sin
-    patch.setattr(rotary, "cos_sin", lambda where, inv_freq, factor: original(where, inv_freq.float(), factor))
+    original = rotary.tables
+    patch.setattr(rotary, "tables", lambda where, inv_freq, factor: original(where, inv_freq.float(), factor))
 
 
 @fault("rotary: complex", "rotary: matrix", "attend: rotary", "llama: rotation", "shipped model: logits")
 def layouts_swapped(patch):
-    original, other = rotary.apply_rotary, {"half": "interleaved", "interleaved": "half"}
-    patch.setattr(rotary, "apply_rotary", lambda x, cos, sin, *, layout: original(x, cos, sin, layout=other[layout]))
+    original, other = rotary.rotate, {"half": "interleaved", "interleaved": "half"}
+    patch.setattr(rotary, "rotate", lambda *given, layout, first: original(*given, layout=other[layout], first=first))
 
 
 @fault(
@@ -211,8 +215,13 @@ def layouts_swapped(patch):
     "llama: rotation",
 )
 def half_of_the_rotation_forgotten(patch):
-    original = rotary.apply_rotary
-    patch.setattr(rotary, "apply_rotary", lambda x, cos, sin, **kw: original(x, cos, sin, **kw).where(x > 0, x))
+    original = rotary.rotate
+
+    def turn(q, k, *tables, **options):
+        turned = original(q, k, *tables, **options)
+        return tuple(new.where(old > 0, old) for new, old in zip(turned, (q, k), strict=True))
+
+    patch.setattr(rotary, "rotate", turn)
 
 
 @fault("attention: positions", "attend: rotary", "shipped model: logits")
@@ -222,12 +231,35 @@ def rotary_not_asked(patch):
 
 @fault("rotary: layouts", "rotary: complex", "rotary: matrix")
 def interleaved_turns_backwards(patch):
-    original = rotary.apply_rotary
+    original = rotary.rotate
 
-    def turn(x, cos, sin, *, layout):
-        return original(x, cos, -sin if layout == "interleaved" else sin, layout=layout)
+    def turn(q, k, *tables, layout, first):
+        tables = [(cos, -sin if layout == "interleaved" else sin) for cos, sin in tables]
+        return original(q, k, *tables, layout=layout, first=first)
 
-    patch.setattr(rotary, "apply_rotary", turn)
+    patch.setattr(rotary, "rotate", turn)
+
+
+if cpu.missing is None:
+
+    @fault("kernel: rotation")
+    def a_kernel_that_fuses_products_and_sums(patch):
+        original = rotation_kernel._called
+        patch.setattr(rotation_kernel, "_called", lambda *given: [x * (1 + 2**-20) for x in original(*given)])
+
+    @fault("kernel: gradient")
+    def a_gradient_that_turns_the_same_way(patch):
+        original = rotation_kernel._Rotation.backward
+
+        def backward(ctx, *gradients):
+            ctx.options = (*ctx.options[:-1], not ctx.options[-1])
+            return original(ctx, *gradients)
+
+        patch.setattr(rotation_kernel._Rotation, "backward", staticmethod(backward))
+
+    @fault("kernel: tables")
+    def tables_off_by_two_bits(patch):
+        wrapped(patch, kernel_checks, "tables", lambda tables, *_: (tables[0] * (1 + 2**-22), tables[1]))
 
 
 @fault(

@@ -1,8 +1,7 @@
 """Run the jobs, hold every way to the float64 oracle, and put the ratios together."""
 
 import platform
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,11 @@ import torch
 from torch import Tensor
 
 from ropewalk.bench import jobs
+from ropewalk.bench.attention import attention
 from ropewalk.bench.clock import ROUNDS, interleaved, warm_allocator
 from ropewalk.bench.jobs import Job
 from ropewalk.bench.peers import Turn, installed, ways
+from ropewalk.bench.ratios import against
 from ropewalk.kernels import cpu, rotate
 from ropewalk.testing import rotate_complex
 
@@ -26,7 +27,9 @@ def bench(chosen: Sequence[Job], threads: int, rounds: int = ROUNDS) -> Iterator
     warm_allocator()
     for job in chosen:
         yield {**job.describe(), **_entry(job, rounds)}
-    yield from tables(rounds)
+    if len(chosen) == len(jobs.jobs()):
+        yield from tables(rounds)
+        yield from attention(rounds)
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -62,20 +65,8 @@ def _entry(job: Job, rounds: int) -> dict[str, Any]:
         for name, way in found.items():
             timed[name] = _differentiated(way.turn, q, k) if job.differentiates else partial(way.turn, q, k)
         seconds = interleaved(timed, rounds)
-    return _against(
-        {name: errors.get(name) for name in timed if name != LIMIT},
-        seconds,
-        "two copies" if job.differentiates else "a copy of q and k",
-    )
-
-
-def _against(errors: Mapping[str, float | None], seconds: Mapping[str, list[float]], limit: str) -> dict[str, Any]:
-    """Each way's ratio to the limit, fastest first."""
-    ways = [{"name": name, **_ratio(seconds[name], seconds[LIMIT]), "largest_error": errors[name]} for name in errors]
-    return {
-        "limit": {"what": limit, "seconds": statistics.median(seconds[LIMIT])},
-        "ways": sorted(ways, key=lambda way: way["ratio"]),
-    }
+    limit = "two copies" if job.differentiates else "a copy of q and k"
+    return against({name: errors.get(name) for name in timed if name != LIMIT}, seconds, LIMIT, limit)
 
 
 def _copy(job: Job, q: Tensor, k: Tensor) -> Callable[[], object]:
@@ -95,13 +86,6 @@ def _differentiated(turn: Turn, q: Tensor, k: Tensor) -> Callable[[], object]:
     return lambda: torch.autograd.grad(turn(q, k), (q, k), upstream)
 
 
-def _ratio(seconds: list[float], limit: list[float]) -> dict[str, float]:
-    """The ratio of medians, and the quartiles of the ratios round by round."""
-    each = statistics.quantiles([mine / copy for mine, copy in zip(seconds, limit, strict=True)], n=4)
-    ratio = statistics.median(seconds) / statistics.median(limit)
-    return {"ratio": round(ratio, 3), "low": round(each[0], 3), "high": round(each[2], 3)}
-
-
 def _largest_error(job: Job, turn: Turn, q: Tensor, k: Tensor) -> float:
     """Against the rotation in complex128, the largest over q and k."""
     angles = job.positions()[:, None].double() * job.rotary().inv_freq
@@ -116,7 +100,7 @@ def _largest_error(job: Job, turn: Turn, q: Tensor, k: Tensor) -> float:
     return found
 
 
-def tables(rounds: int = ROUNDS) -> list[dict[str, Any]]:
+def tables(rounds: int) -> list[dict[str, Any]]:
     """What tables cost beside a copy of q and k: those of a whole prompt, and a decode step with its own."""
     entries = []
     for name, job, target in (("tables", jobs.PREFILL, 1 / 3), ("decode with its tables", jobs.DECODE, 2.5)):
@@ -125,5 +109,5 @@ def tables(rounds: int = ROUNDS) -> list[dict[str, Any]]:
         mine = partial(rope.tables, positions) if name == "tables" else partial(rope, q, k, positions)
         with torch.inference_mode():
             seconds = interleaved({LIMIT: _copy(made, q, k), "ropewalk": mine}, rounds)
-        entries.append({**made.describe(), **_against({"ropewalk": None}, seconds, "a copy of q and k")})
+        entries.append({**made.describe(), **against({"ropewalk": None}, seconds, LIMIT, "a copy of q and k")})
     return entries

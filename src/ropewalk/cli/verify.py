@@ -15,6 +15,7 @@ from rich.text import Text
 from ropewalk import verify as library
 from ropewalk.cli.shared import Json, print_json
 from ropewalk.extend.result import SCHEMA_VERSION
+from ropewalk.kernels import cpu
 from ropewalk.verify import Result
 
 MARKS = {True: Text("holds", "green"), False: Text("fails", "bold red"), None: Text("not run", "yellow")}
@@ -44,6 +45,7 @@ def describe(results: list[Result]) -> dict[str, Any]:
         "torch": torch.__version__,
         "transformers": _transformers(),
         "device": "cpu",
+        "kernel": cpu.missing or "compiled",
         "checks": [
             {
                 "name": result.check.name,
@@ -86,6 +88,8 @@ def _print(results: list[Result]) -> None:
     console = Console()
     console.print(_table(results, narrow=console.width < 120))
     notes = [f"{r.check.name}: {r.note}" if r.holds is False else r.note for r in results if r.note]
+    if cpu.missing is not None:
+        notes.append(f"the CPU kernel does not serve, torch's operators do: {cpu.missing}")
     for line in (*dict.fromkeys(notes), summary(results)):
         console.print(Text(line))
 

@@ -106,17 +106,34 @@ def apply_rotary(
 
     Source: Su et al. 2021, equation 34.
     """
-    one_of("apply_rotary", "layout", layout, LAYOUTS)
-    cos, sin = _aligned(x, cos, axes), _aligned(x, sin, axes)
-    end = whole("apply_rotary", "first", first, least=0) + 2 * cos.shape[-1]
-    if end > x.shape[-1]:
-        raise RopewalkError(f"apply_rotary: features {first} to {end} of a head {x.shape[-1]} wide")
+    check_fit(x, (cos, sin), layout, axes, first)
+    cos, sin = _aligned(cos, axes), _aligned(sin, axes)
+    end = first + 2 * cos.shape[-1]
     before, rotated, rest = x[..., :first], x[..., first:end], x[..., end:]
     with full_precision(x):
         one, other = _split(rotated.to(_compute_dtype(x)), layout)
         turned = (one * cos - other * sin, other * cos + one * sin)
     joined = torch.cat(turned, dim=-1) if layout == "half" else torch.stack(turned, dim=-1).flatten(-2)
     return torch.cat((before, joined.to(x.dtype), rest), dim=-1)
+
+
+def check_fit(x: Tensor, tables: tuple[Tensor, Tensor], layout: str, axes: str, first: int) -> None:
+    """Tables for the tokens of `x`, whose pairs its heads hold."""
+    one_of("apply_rotary", "layout", layout, LAYOUTS)
+    one_of("apply_rotary", "axes", axes, AXES)
+    _compute_dtype(x)
+    for table in tables:
+        per_row = table.dim() == 3 and axes != "thd" and x.dim() == 4 and table.shape[0] in (1, x.shape[0])
+        fits = x.dim() == len(axes) and (table.dim() == 2 or per_row) and 2 * table.shape[-1] <= x.shape[-1]
+        if not fits or table.shape[-2] != x.shape[axes.index("t")]:
+            raise RopewalkError(
+                f"apply_rotary: x of shape {tuple(x.shape)} read as {axes!r} does not fit a table of shape "
+                f"{tuple(table.shape)}; give [tokens, pairs], or [batch, tokens, pairs] where the axes name a batch, "
+                "and at most half the head width in pairs"
+            )
+    end = whole("apply_rotary", "first", first, least=0) + 2 * tables[0].shape[-1]
+    if end > x.shape[-1]:
+        raise RopewalkError(f"apply_rotary: features {first} to {end} of a head {x.shape[-1]} wide")
 
 
 def check_positions(positions: object) -> None:
@@ -144,16 +161,7 @@ def _split(x: Tensor, layout: str) -> tuple[Tensor, Tensor]:
     return x[..., 0::2], x[..., 1::2]
 
 
-def _aligned(x: Tensor, table: Tensor, axes: str) -> Tensor:
-    """`table` shaped so that it broadcasts against the pairs of `x`."""
-    one_of("apply_rotary", "axes", axes, AXES)
-    per_row = table.dim() == 3 and axes != "thd" and x.dim() == 4 and table.shape[0] in (1, x.shape[0])
-    fits = x.dim() == len(axes) and (table.dim() == 2 or per_row) and 2 * table.shape[-1] <= x.shape[-1]
-    if not fits or table.shape[-2] != x.shape[axes.index("t")]:
-        raise RopewalkError(
-            f"apply_rotary: x of shape {tuple(x.shape)} read as {axes!r} does not fit a table of shape "
-            f"{tuple(table.shape)}; give [tokens, pairs], or [batch, tokens, pairs] where the axes name a batch, and "
-            "at most half the head width in pairs"
-        )
+def _aligned(table: Tensor, axes: str) -> Tensor:
+    """`table` shaped so that it broadcasts against the pairs of x."""
     heads = {"bhtd": -3, "bthd": -2, "thd": -2}[axes]
     return table.unsqueeze(heads) if table.dim() > 2 or heads == -2 else table

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
-from ropewalk.functional.rotary import AXES, LAYOUTS, apply_rotary
+from ropewalk.functional.rotary import AXES, LAYOUTS, apply_rotary, check_fit
 from ropewalk.kernels import cpu
 from ropewalk.kernels.overlap import check_out
 
-IMPLS = ("auto", "cpu", "torch")
+IMPLS = ("auto", "cpu", "triton", "torch")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 WIDEST = 1024  # features of a head that the kernel's buffer holds
 
@@ -39,12 +39,12 @@ def rotate(
         k_tables: of k, where its tokens stand elsewhere.
         layout, axes, first: as in `functional.apply_rotary`.
         out: where to write; (q, k) itself rotates in place. It gives no gradients.
-        impl: "cpu" is the compiled kernel, "torch" its own operators; "auto" takes what serves. A named one that cannot
-            serve raises.
+        impl: "cpu" is the compiled kernel, "triton" the one for GPUs, "torch" its own operators; "auto" takes "cpu"
+            where that serves and "torch" elsewhere. A named one that cannot serve raises.
 
     Returns:
-        Rotated q and k, in their dtype: products in float32 (float64 for float64), rounded once. Both
-        implementations give the same bits.
+        Rotated q and k, in their dtype: products in float32 (float64 for float64), rounded once. "cpu" and "torch" give
+        the same bits; a GPU fuses products and sums.
 
     Raises:
         RopewalkError: shapes or options that do not fit, an `out` that overlaps what is still to be read.
@@ -60,12 +60,14 @@ def rotate(
     """
     if out is not None:
         check_out(q, k, (*tables, *(k_tables or ())), out)
+    if one_of("rotate", "impl", impl, IMPLS) == "triton":
+        return _by_triton(q, k, tables, k_tables, layout, axes, first, out)
     refused: Pair | str = "torch was asked for"
     if impl != "torch":
         turned = refused = _by_kernel(q, k, tables, k_tables, layout, axes, first, out)
         if not isinstance(turned, str):
             return turned
-    if one_of("rotate", "impl", impl, IMPLS) == "cpu":
+    if impl == "cpu":
         raise RopewalkError(f"rotate: impl='cpu' cannot serve: {refused}; leave impl out")
     turned = (
         apply_rotary(q, *tables, layout=layout, axes=axes, first=first),
@@ -89,10 +91,10 @@ def _by_kernel(
     given = (q, k) if axes == "bhtd" else (_as_bhtd(q, axes), _as_bhtd(k, axes))
     rest = (*all_tables, first, layout == "interleaved", False)
     if torch.compiler.is_compiling():
-        return _from_bhtd(_called(*given, *rest), axes) if out is None else "it is not traced into given tensors"
+        return _from_bhtd(_called("cpu", *given, *rest), axes) if out is None else "it is not traced into given tensors"
     try:
         if out is None:
-            return _from_bhtd(_called(*given, *rest), axes)
+            return _from_bhtd(_called("cpu", *given, *rest), axes)
         torch.ops.ropewalk.rotate_out.default(*given, *rest, *(_as_bhtd(x.detach(), axes) for x in out))
     except RuntimeError as error:
         return str(error)
@@ -129,12 +131,41 @@ def _untraceable(q: Tensor, k: Tensor, tables: tuple[Tensor | None, ...]) -> str
     return None
 
 
-def _called(q: Tensor, k: Tensor, *rest: Any) -> Pair:
-    """The operator, with a gradient where one is needed."""
+def _called(kernel: str, q: Tensor, k: Tensor, *rest: Any) -> Pair:
+    """The kernel of that name, with a gradient where one is needed."""
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
-        turned: Any = _Rotation.apply(q, k, *rest)
+        turned: Any = _Rotation.apply(kernel, q, k, *rest)
         return turned
-    return torch.ops.ropewalk.rotate.default(q, k, *rest)
+    return _launched(kernel, q, k, *rest)
+
+
+def _launched(kernel: str, *given: Any) -> Pair:
+    if kernel == "cpu":
+        return torch.ops.ropewalk.rotate.default(*given)
+    from ropewalk.kernels import triton
+
+    return triton.rotate(*given)
+
+
+def _by_triton(
+    q: Tensor, k: Tensor, tables: Tables, k_tables: Tables | None, layout: str, axes: str, first: int, out: Pair | None
+) -> Pair:
+    """What the GPU's kernel gives; whatever it would read beyond a tensor is refused here."""
+    try:
+        from ropewalk.kernels import triton
+    except ImportError as error:
+        raise RopewalkError(f"rotate: impl='triton' needs Triton ({error}); leave impl out") from error
+    for x, each in ((q, tables), (k, k_tables or tables)):
+        check_fit(x, each, layout, axes, first)
+    all_tables = (*tables, None, None) if k_tables is None else (*tables, *k_tables)
+    options = (*all_tables, first, layout == "interleaved", False)
+    given: list[Any] = [_as_bhtd(q, axes), _as_bhtd(k, axes), *options]
+    if out is None:
+        return _from_bhtd(_called("triton", *given), axes)
+    given.append((_as_bhtd(out[0], axes), _as_bhtd(out[1], axes)))
+    triton.rotate(*given)
+    torch.autograd.graph.increment_version(out)
+    return out
 
 
 def _as_bhtd(x: Tensor, axes: str) -> Tensor:
@@ -154,15 +185,15 @@ class _Rotation(torch.autograd.Function):
     """The gradient of a rotation is the rotation back, of the gradient: nothing but the tables is kept for it."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, *rest: Any) -> Pair:
+    def forward(ctx: Any, kernel: str, q: Tensor, k: Tensor, *rest: Any) -> Pair:
         """`rest`: the four tables, first, interleaved, inverse."""
         ctx.save_for_backward(*rest[:4])
-        ctx.options = rest[4:]
-        return torch.ops.ropewalk.rotate.default(q, k, *rest)
+        ctx.options = kernel, *rest[4:]
+        return _launched(kernel, q, k, *rest)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """By the function itself, so that it can be differentiated again."""
-        first, interleaved, inverse = ctx.options
-        q, k = _Rotation.apply(*gradients, *ctx.saved_tensors, first, interleaved, not inverse)
-        return q, k, *[None] * 7
+        kernel, first, interleaved, inverse = ctx.options
+        q, k = _Rotation.apply(kernel, *gradients, *ctx.saved_tensors, first, interleaved, not inverse)
+        return None, q, k, *[None] * 7
