@@ -1,13 +1,16 @@
-"""Draw the pictures of README and docs from the landed results. `make figures` runs it."""
+"""Draw the pictures and fill the speed tables of README and docs from the landed results. `make figures` runs it."""
 
 import json
+import re
 from pathlib import Path
 
 from ropewalk import plots, positions
+from ropewalk.bench.table import markdown
 from ropewalk.functional import sinusoidal
 from ropewalk.report.html import frequencies
 
 ROOT = Path(__file__).parents[1]
+TABLE = re.compile(r"(?P<comment><!-- (?P<short>short, )?made from (?P<path>\S+) -->)\n(?:\n?\|.*)*\n")
 
 
 def main() -> None:
@@ -20,6 +23,15 @@ def main() -> None:
     }
     for name, figure in drawn.items():
         figure.savefig(ROOT / f"docs/{name}.png", dpi=110)
+    for page in ("README.md", "docs/speed.md"):
+        path = ROOT / page
+        path.write_text(TABLE.sub(_filled, path.read_text()))
+
+
+def _filled(found: re.Match[str]) -> str:
+    """The comment that names a result, and the table made from it."""
+    result = json.loads((ROOT / found["path"]).read_text())
+    return f"{found['comment']}\n\n{markdown(result, short=found['short'] is not None)}\n"
 
 
 if __name__ == "__main__":

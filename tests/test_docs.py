@@ -58,3 +58,25 @@ def test_the_number_of_model_types_is_the_tables():
 def test_no_example_stands_without_its_output():
     for page in DOCS.glob("*.md"):
         assert page.read_text().count("```python") == len(EXAMPLE.findall(page.read_text()))
+
+
+def test_its_speed_tables_are_the_result_files():
+    from ropewalk.bench.table import markdown
+
+    made = re.compile(r"<!-- (short, )?made from (\S+) -->\n\n((?:\|.*\n)+)")
+    found = [each for page in ("README.md", "docs/speed.md") for each in made.findall((DOCS.parent / page).read_text())]
+    assert len(found) == 3
+    for short, path, table in found:
+        result = json.loads((DOCS.parent / path).read_text())
+        assert len(result["jobs"]) > 21
+        assert table == markdown(result, short=bool(short)) + "\n"
+
+
+def test_its_figures_of_a_whole_model_are_the_result_file():
+    page = (DOCS / "speed.md").read_text().replace("\n", " ")
+    result = json.loads((DOCS.parent / "benchmarks/results/whole-model-smollm2-135m.json").read_text())
+    share, before, after = (result[name] for name in ("share_of_the_rotation", "transformers", "patched"))
+    assert f"is {100 * share['prefill']:.1f} % of prefill and {100 * share['decode']:.1f} % of decoding" in page
+    for name, told in (("Before `rw.patch`", before), ("after it", after)):
+        assert f"{name} {told['prefill_tokens_per_second']} and {told['decode_tokens_per_second']}" in page
+    assert result["largest_difference_of_logits"] == 0

@@ -79,7 +79,7 @@ def _rotary_embedding_torch(job: Job, positions: Tensor) -> dict[str, Way]:
         from rotary_embedding_torch import RotaryEmbedding
     except ImportError:
         return {}
-    if job.layout != "interleaved" or job.axes != "bhtd":
+    if job.layout != "interleaved" or job.axes != "bhtd" or job.positions()[0] != 0:
         return {}
     rope = RotaryEmbedding(dim=job.shape[-1])
     rope.eval()
