@@ -98,3 +98,22 @@ def test_slopes_that_were_changed_are_the_ones_used():
     seen = torch.ones(200, 200, dtype=torch.bool).tril()
     expected = attend_densely(q, k, v, visible=seen, bias=encoding.bias(torch.arange(200), torch.arange(200)))
     assert torch.allclose(attend(q, k, v, causal=True, encoding=encoding), expected, atol=1e-9)
+
+
+def test_views_and_expanded_gradients():
+    """The kernel takes features that lie together and does not ask: what lies apart is brought together first."""
+    given = [
+        x.detach().transpose(-1, -2).contiguous().transpose(-1, -2).requires_grad_() for x in tensors(200, 200, 4, 2)
+    ]
+    found = []
+    for backend in ("sdpa", "reference"):
+        out = attend(*given, causal=True, encoding=ALiBi(4), backend=backend)
+        found.append(torch.autograd.grad((out * 3).sum() + out.expand(2, *out.shape).sum(), given))
+    for mine, expected in zip(*found, strict=True):
+        assert torch.allclose(mine, expected, atol=1e-11)
+
+
+def test_nothing_to_attend_to():
+    for batch, queries in ((0, 5), (2, 0)):
+        x = torch.randn(batch, 4, queries, 16)
+        assert attend(x, x, x, causal=True, encoding=ALiBi(4)).shape == x.shape

@@ -28,6 +28,7 @@ def serves(job: Job) -> bool:
         job.sight.staircase
         and job.q.device.type == "cpu"
         and job.q.shape[-2] > 1
+        and job.q.numel() > 0
         and job.v.shape[-1] == job.q.shape[-1]
         and job.softcap is None
         and job.sinks is None
@@ -48,8 +49,13 @@ def decay(job: Job) -> Tensor:
     groups = job.q.shape[1] // job.k.shape[1]
     k, v = (x.repeat_interleave(groups, dim=1) if groups > 1 else x for x in (job.k, job.v))
     with full_precision(job.q):
-        out: Tensor = _Decay.apply(job.q, k, v, potential, job.scale)
+        out: Tensor = _Decay.apply(*map(_side_by_side, (job.q, k, v)), potential, job.scale)
     return out
+
+
+def _side_by_side(x: Tensor) -> Tensor:
+    """With the features of a head together, which is all that the kernel takes; it does not ask."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 class _Decay(torch.autograd.Function):
@@ -79,6 +85,7 @@ class _Decay(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         """Of q, k and v; sums over blocks are in float32."""
         q, k, v, potential, out, logsumexp = ctx.saved_tensors
+        upstream = _side_by_side(upstream)
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
         of_q, of_k, of_v = (torch.zeros_like(x, dtype=wide) for x in (q, k, v))
         for rows, parts in _blocks(q, k):
