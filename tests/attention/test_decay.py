@@ -117,3 +117,13 @@ def test_nothing_to_attend_to():
     for batch, queries in ((0, 5), (2, 0)):
         x = torch.randn(batch, 4, queries, 16)
         assert attend(x, x, x, causal=True, encoding=ALiBi(4)).shape == x.shape
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+@pytest.mark.parametrize("encoding", [None, ALiBi(4)])
+def test_a_scale_of_nothing_or_less(scale, encoding):
+    """torch's triangle gives NaN for it."""
+    given = tensors(200, 200, 4, 2)
+    found = attend(*given, causal=True, encoding=encoding, scale=scale)
+    expected = attend(*given, causal=True, encoding=encoding, scale=scale, backend="reference")
+    assert torch.allclose(found, expected, atol=1e-11)

@@ -79,6 +79,25 @@ def test_gradients_flow_through_it():
     assert torch.allclose(*found, atol=1e-6)
 
 
+def test_a_patched_model_compiles():
+    model = made("llama")
+    before = logits(model)
+    with patch(model):
+        assert torch.allclose(logits(torch.compile(model, backend="aot_eager")), before, atol=1e-5)
+
+
+def test_a_tower_that_leaves_some_tokens_alone_is_refused():
+    from transformers import AutoModel
+
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    try:
+        model = AutoModel.from_config(AutoConfig.for_model("dinov3_vit", image_size=32, patch_size=16, **sizes))
+    except ValueError:
+        pytest.skip("this transformers has no DINOv3")
+    with pytest.raises(VerificationError, match="not q, k, cos and sin"):
+        patch(model)
+
+
 def test_a_patched_model_is_not_patched_twice():
     model = made("llama")
     with patch(model), pytest.raises(VerificationError, match="patched already"):
@@ -94,7 +113,7 @@ def test_a_rotation_of_another_kind_is_refused(monkeypatch):
     from transformers.models.llama import modeling_llama
 
     model = made("llama")
-    monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", lambda q, k, cos, sin: (q * 2, k))
+    monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", lambda q, k, cos, sin, unsqueeze_dim=1: (q * 2, k))
     with pytest.raises(RopewalkError, match="neither halves nor neighbours"):
         patch(model)
     assert not any("forward" in vars(module) for module in model.modules())

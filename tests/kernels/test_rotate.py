@@ -167,6 +167,7 @@ def overlapping():
         "another order of the same memory": (
             shared[:64].view(1, 2, 4, 8), k, (shared[:64].view(1, 4, 2, 8).transpose(1, 2), fresh[1])
         ),
+        "a sliding view": (q, k, (torch.empty(64).unfold(0, 8, 1)[None, :8].view(1, 2, 4, 8), fresh[1])),
         "another shape": (q, k, (fresh[1], fresh[1].clone())),
         "another dtype": (q, k, (fresh[0].double(), fresh[1])),
     }  # fmt: skip
@@ -233,13 +234,61 @@ def test_transforms_and_forward_differentiation_are_served():
     ("shape", "table", "options"),
     [((5, 2, 8), (1, 5, 4), {"axes": "thd"}), ((8,), (5, 4), {}), ((2, 5, 2, 8), (5, 4), {"axes": "bdth"}),
      ((1, 1, 5, 8), (5, 4), {"layout": "whole"}), ((1, 1, 5, 8), (4, 4), {}), ((2, 1, 5, 8), (3, 5, 4), {}),
-     ((1, 1, 5, 8), (5, 4), {"first": 1}), ((1, 1, 5, 8), (5, 4), {"first": -1}), ((1, 5, 8), (5, 4), {})],
+     ((1, 1, 5, 8), (5, 4), {"first": 1}), ((1, 1, 5, 8), (5, 4), {"first": -1}), ((1, 5, 8), (5, 4), {}),
+     ((1, 1, 5, 16), (5, 4), {"first": 2**63 - 4}), ((1, 1, 5, 0), (5, 1), {})],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_in_the_same_words(shape, table, options, impl):
     """With the kernel and without it."""
     x = torch.ones(shape)
     with pytest.raises(RopewalkError, match="apply_rotary: "):
         rotate(x, x.clone(), (torch.ones(table), torch.ones(table)), **options, impl=impl)
+
+
+def test_numbers_that_are_not_those_in_memory():
+    """A view of the imaginary part of a conjugate is negated when it is read."""
+    q, k, table = torch.randn(1, 1, 5, 8, dtype=torch.complex64).conj().imag, torch.randn(1, 1, 5, 8), tables(5, 4)
+    assert q.is_neg()
+    expected = [x.clone() for x in rotate(q, k, table, impl="torch")]
+    assert all(map(same_bits, rotate(q, k, table), expected))
+    rotate(q, k, table, out=(q, k))
+    assert all(torch.equal(x, y) for x, y in zip((q, k), expected, strict=True))
+
+
+def test_what_needs_no_gradient_gets_none():
+    q, k = torch.randn(1, 1, 5, 8, requires_grad=True), torch.randn(1, 1, 5, 8)
+    assert [x.requires_grad for x in rotate(q, k, tables(5, 4))] == [True, False]
+    assert [x.requires_grad for x in rotate(k, q, tables(5, 4))] == [False, True]
+    assert torch.autograd.grad(rotate(k, q, tables(5, 4))[1].sum(), q)[0].abs().sum() > 0
+
+
+def test_parameters_rotate_into_given_tensors_where_gradients_are_off():
+    weight, out = torch.nn.Parameter(torch.randn(1, 1, 5, 8)), (torch.empty(1, 1, 5, 8), torch.empty(1, 1, 5, 8))
+    with torch.no_grad():
+        rotate(weight, torch.randn(1, 1, 5, 8), tables(5, 4), out=out)
+        assert torch.equal(out[0], rotate(weight, weight, tables(5, 4), impl="torch")[0])
+
+
+@needs_kernel
+def test_expanded_tensors_compile():
+    q = torch.randn(1, 1, 16, 16).expand(1, 2, 16, 16)
+    k, table = q.clone(), tables(16, 8)
+    compiled = torch.compile(lambda q, k: [x * 2 for x in rotate(q, k, table)], fullgraph=True)
+    for mine, expected in zip(compiled(q, k), rotate(q, k, table), strict=True):
+        assert torch.allclose(mine, 2 * expected)
+
+
+def test_a_second_copy_in_one_process():
+    """As a test runner that re-imports the package has it."""
+    code = """
+import sys, torch, ropewalk.kernels
+for name in [name for name in sys.modules if name.split(".")[0] == "ropewalk"]:
+    del sys.modules[name]
+import ropewalk.kernels as again
+one, table = torch.ones(1, 1, 1, 2), (torch.ones(1, 1), torch.zeros(1, 1))
+print(again.rotate(one, one, table)[0].sum().item())
+"""
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert outcome.stdout == "2.0\n"
 
 
 @needs_kernel
@@ -254,7 +303,8 @@ def test_the_operators_are_what_torch_expects():
 @needs_kernel
 @pytest.mark.parametrize(
     "change",
-    [{0: torch.ones(5, 8)}, {1: torch.ones(2, 1, 6, 8)}, {2: torch.ones(4, 4)}, {3: torch.ones(5, 5)}, {6: 1},
+    [{6: 2**63 - 4}, {0: torch.ones(2, 3, 5, 0)}, {2: torch.ones(5, 0), 3: torch.ones(5, 0)}, {0: torch.ones(5, 8)},
+     {1: torch.ones(2, 1, 6, 8)}, {2: torch.ones(4, 4)}, {3: torch.ones(5, 5)}, {6: 1},
      {6: -1}, {0: torch.ones(2, 3, 5, 8, dtype=torch.int64)}, {2: torch.ones(5, 4).double()},
      {4: torch.ones(3, 5, 4)}, {0: torch.ones(3, 3, 5, 8)}],
 )  # fmt: skip

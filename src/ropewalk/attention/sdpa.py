@@ -14,6 +14,7 @@ def refusals(job: Job) -> list[str]:
         "the relation door, which needs the weights": "relation" in job.encoding.doors,
         "softcap": job.softcap is not None,
         "sinks": job.sinks is not None,
+        "a scale of 0 or less": job.scale <= 0,  # their triangle gives NaN
     }
     return [what for what, holds in found.items() if holds]
 

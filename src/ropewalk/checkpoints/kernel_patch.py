@@ -1,7 +1,9 @@
 """Put the kernel into a loaded transformers model, and take it out again."""
 
+import inspect
+import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from ropewalk.functional.rotary import LAYOUTS
 from ropewalk.kernels import rotate
 
 APPLY = "apply_rotary_pos_emb"  # what transformers calls it in nearly every model
+OPTIONS = {"position_ids", "unsqueeze_dim"}  # of which the first has no effect in transformers 4 and is gone in 5
 Apply = Callable[..., tuple[Tensor, Tensor]]
 
 
@@ -81,14 +84,32 @@ def _replacement(kind: type[nn.Module]) -> FunctionType:
     """The class's own forward, which finds our rotation under the name that it calls."""
     forward: Any = kind.forward
     ours = _like(kind.__name__, forward.__globals__[APPLY])
-    names = {**forward.__globals__, APPLY: ours}
-    made = FunctionType(forward.__code__, names, forward.__name__, forward.__defaults__, forward.__closure__)
+    made = FunctionType(
+        forward.__code__,
+        _names_with(forward.__globals__, ours),
+        forward.__name__,
+        forward.__defaults__,
+        forward.__closure__,
+    )
     made.__kwdefaults__ = forward.__kwdefaults__
     return made
 
 
+def _names_with(theirs: dict[str, Any], ours: Apply) -> dict[str, Any]:
+    """The names of a module of transformers, but for the rotation; in a module, where torch.compile looks for them."""
+    twin = ModuleType(f"{theirs['__name__']}.{__name__}")
+    twin.__dict__.update({**theirs, APPLY: ours, "__name__": twin.__name__})
+    sys.modules[twin.__name__] = twin
+    return twin.__dict__
+
+
 def _like(owner: str, theirs: Apply) -> Apply:
     """Our rotation in the layout of theirs, told by what theirs does to random numbers."""
+    parameters = inspect.signature(theirs).parameters
+    if list(parameters)[:4] != ["q", "k", "cos", "sin"] or not set(list(parameters)[4:]) <= OPTIONS:
+        raise VerificationError(
+            f"patch: {owner}'s {APPLY} takes {', '.join(parameters)}, not q, k, cos and sin as Llama's"
+        )
     random = torch.Generator().manual_seed(0)
     q, k = torch.randn(1, 2, 5, 16, generator=random), torch.randn(1, 1, 5, 16, generator=random)
     angles = torch.randn(1, 5, 8, generator=random)
@@ -109,9 +130,11 @@ def _like(owner: str, theirs: Apply) -> Apply:
 def _in_layout(layout: str) -> Apply:
     """transformers' call: cos and sin in full width, each angle twice, [B, T, D]."""
 
-    def apply(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
+    def apply(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
         pairs = cos.shape[-1] // 2
         once = [(x[..., :pairs] if layout == "half" else x[..., ::2]).float() for x in (cos, sin)]
-        return rotate(q, k, (once[0], once[1]), layout=layout, axes="bhtd" if unsqueeze_dim == 1 else "bthd")
+        return rotate(
+            q, k, (once[0], once[1]), layout=layout, axes="bhtd" if options.get("unsqueeze_dim", 1) == 1 else "bthd"
+        )
 
     return apply

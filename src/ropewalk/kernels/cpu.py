@@ -17,14 +17,22 @@ def _loaded() -> str | None:
         return f"{SWITCH}=off is set"
     if not LIBRARY.is_file():
         return f"it was not built; {REBUILD}"
+    if _there():  # another copy of ropewalk in this process has loaded its own
+        return None
     try:
         torch.ops.load_library(str(LIBRARY))
     except (OSError, RuntimeError) as error:
         return f"it cannot be loaded ({error}); {REBUILD}"
+    if not _there():
+        return f"this torch, {torch.__version__}, did not take its operators; {REBUILD}"
     torch.library.register_fake("ropewalk::rotate", _fake_rotate)
     torch.library.register_fake("ropewalk::rotate_out", lambda *arguments: None)
     torch.library.register_fake("ropewalk::tables", _fake_tables)
     return None
+
+
+def _there() -> bool:
+    return all(hasattr(torch.ops.ropewalk, name) for name in ("rotate", "rotate_out", "tables"))
 
 
 def _fake_rotate(q: Tensor, k: Tensor, *rest: object) -> tuple[Tensor, Tensor]:

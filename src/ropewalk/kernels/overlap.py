@@ -1,5 +1,6 @@
 """Whether tensors that are written may lie where they lie."""
 
+import torch
 from torch import Tensor
 
 from ropewalk._errors import RopewalkError
@@ -10,12 +11,12 @@ def check_out(q: Tensor, k: Tensor, tables: tuple[Tensor, ...], out: tuple[Tenso
     for name, x, y in (("q", q, out[0]), ("k", k, out[1])):
         if y.shape != x.shape or y.dtype != x.dtype or y.device != x.device:
             raise RopewalkError(f"rotate: out for {name} is {_described(y)}; give {_described(x)}")
-        if x.requires_grad or y.requires_grad:
-            raise RopewalkError(f"rotate: out= gives no gradients, and {name} requires them; leave out= out, or detach")
-        if any(size > 1 and stride == 0 for size, stride in zip(y.shape, y.stride(), strict=True)):
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (x, y, *tables)):
             raise RopewalkError(
-                f"rotate: out for {name} is an expanded view; several of its elements are one in memory"
+                f"rotate: out= gives no gradients, and {name} would need them; leave out= out, or detach"
             )
+        if _overlaps_itself(y):
+            raise RopewalkError(f"rotate: out for {name} is a view in which several elements are one in memory")
     pairs = [(out[0], out[1]), (out[0], k), (out[1], q), *((y, table) for y in out for table in tables)]
     pairs += [(y, x) for x, y in ((q, out[0]), (k, out[1])) if not _same(x, y)]
     if any(_may_overlap(y, x) for y, x in pairs):
@@ -25,7 +26,20 @@ def check_out(q: Tensor, k: Tensor, tables: tuple[Tensor, ...], out: tuple[Tenso
 
 
 def _same(x: Tensor, y: Tensor) -> bool:
-    return x.data_ptr() == y.data_ptr() and x.stride() == y.stride() and x.shape == y.shape
+    """One in shape and in memory; how far a single element would step is of no account."""
+    strides = [[stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1] for t in (x, y)]
+    return x.data_ptr() == y.data_ptr() and x.shape == y.shape and strides[0] == strides[1]
+
+
+def _overlaps_itself(x: Tensor) -> bool:
+    """Whether a step falls within what the smaller steps reach; expanded and sliding views do."""
+    reach = 1
+    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
+        if size > 1:
+            if stride < reach:
+                return True
+            reach += (size - 1) * stride
+    return False
 
 
 def _may_overlap(x: Tensor, y: Tensor) -> bool:

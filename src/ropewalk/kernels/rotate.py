@@ -81,7 +81,7 @@ def _by_kernel(
 ) -> Pair | str:
     """What the kernel gives, or why it cannot. Shapes are its own to check: one token costs no more than a question."""
     all_tables = (*tables, None, None) if k_tables is None or k_tables is tables else (*tables, *k_tables)
-    refused = _refusal(q, k, all_tables)
+    refused = _refusal((q, k, *all_tables, *(out or ())))
     if refused is not None:
         return refused
     if layout not in LAYOUTS or axes not in AXES or q.dim() != len(axes) or k.dim() != len(axes):
@@ -102,16 +102,16 @@ def _by_kernel(
     return out
 
 
-def _refusal(q: Tensor, k: Tensor, tables: tuple[Tensor | None, ...]) -> str | None:
-    """Why the kernel cannot take tensors such as these."""
+def _refusal(given: tuple[Tensor | None, ...]) -> str | None:
+    """Why the kernel cannot take q, k, four tables and outputs such as these."""
     if cpu.missing is not None:
         return cpu.missing
-    learns = torch.is_grad_enabled()
+    learns, tables = torch.is_grad_enabled(), given[2:6]
     if torch.compiler.is_compiling():
-        return _untraceable(q, k, tables)
-    for x in (q, k, *tables):
-        if type(x) is not Tensor and x is not None and type(x) is not torch.nn.Parameter:
-            return "it takes plain tensors"
+        return _untraceable(given[0], given[1], tables)
+    for x in given:
+        if x is not None and ((type(x) is not Tensor and type(x) is not torch.nn.Parameter) or x.is_neg()):
+            return "it takes plain tensors, whose numbers are those in memory"
     for table in tables:
         if learns and table is not None and table.requires_grad:
             return "it takes tables that need no gradient"
@@ -120,12 +120,14 @@ def _refusal(q: Tensor, k: Tensor, tables: tuple[Tensor | None, ...]) -> str | N
     return None
 
 
-def _untraceable(q: Tensor, k: Tensor, tables: tuple[Tensor | None, ...]) -> str | None:
+def _untraceable(q: Any, k: Any, tables: tuple[Tensor | None, ...]) -> str | None:
     """The operator's own questions, which nobody asks while a graph is made."""
     if q is k:
         return "its function cannot be traced with one tensor as both q and k"
     if q.device.type != "cpu" or q.dtype not in DTYPES or k.dtype != q.dtype or q.shape[-1] > WIDEST:
         return f"it takes q and k of one floating-point dtype on the CPU, at most {WIDEST} wide"
+    if 0 in q.stride() or 0 in k.stride():
+        return "a graph could not foresee how what it makes of expanded tensors lies in memory"
     if any(table is not None and (table.dtype != torch.float32 or table.requires_grad) for table in tables):
         return "it takes tables in float32 that need no gradient"
     return None
@@ -189,7 +191,9 @@ class _Rotation(torch.autograd.Function):
         """`rest`: the four tables, first, interleaved, inverse."""
         ctx.save_for_backward(*rest[:4])
         ctx.options = kernel, *rest[4:]
-        return _launched(kernel, q, k, *rest)
+        turned = _launched(kernel, q, k, *rest)
+        ctx.mark_non_differentiable(*(y for x, y in zip((q, k), turned, strict=True) if not x.requires_grad))
+        return turned
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

@@ -21,7 +21,8 @@ def _kernel_takes(positions: Tensor, inv_freq: Tensor) -> bool:
         and type(positions) is Tensor
         and type(inv_freq) is Tensor
         and positions.dtype == torch.int64
-        and positions.dim() > 0
+        and 0 < positions.dim() <= 7
+        and inv_freq.numel() > 0
         and inv_freq.dtype == torch.float64
         and inv_freq.dim() == 1
         and positions.device.type == inv_freq.device.type == "cpu"

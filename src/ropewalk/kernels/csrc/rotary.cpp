@@ -156,7 +156,8 @@ struct Side {
     require(x.dims() == 4 && y.dims() == 4, "ropewalk::rotate: x has to be [batch, heads, tokens, width]");
     for (int64_t axis = 0; axis < 4; ++axis) require(x.size(axis) == y.size(axis), "ropewalk::rotate: out of another shape");
     require(x.dtype() == y.dtype(), "ropewalk::rotate: out of another dtype");
-    require(first >= 0 && first + 2 * pairs <= x.size(3) && x.size(3) <= kWidest, "ropewalk::rotate: a head too narrow for its pairs, or too wide");
+    require(pairs >= 1 && pairs <= kWidest / 2 && x.size(3) <= kWidest && first >= 0 && first <= x.size(3) - 2 * pairs,
+            "ropewalk::rotate: a head too narrow for its pairs, or too wide");
     for (const Tensor* table : {&cos, &sin}) {
       const int64_t dims = table->dims();
       require(table->dtype() == aoti_torch_dtype_float32(), "ropewalk::rotate: tables have to be float32");
@@ -301,13 +302,12 @@ void rotate_out(StableIValue* stack, uint64_t, uint64_t) {
   given.rotate_into(q_out, k_out);
 }
 
-const bool rotations_registered = [] {
+const bool rotations_registered = registered([] {
   const Library library;
   const std::string given =
       "(Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor? k_cos, Tensor? k_sin, int first, bool interleaved, bool inverse";
   library.add("rotate", (given + ") -> (Tensor, Tensor)").c_str(), &rotate);
   library.add("rotate_out", (given + ", Tensor(a!) q_out, Tensor(b!) k_out) -> ()").c_str(), &rotate_out);
-  return true;
-}();
+});
 
 }  // namespace ropewalk

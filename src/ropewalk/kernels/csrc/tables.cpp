@@ -93,10 +93,9 @@ void tables(StableIValue* stack, uint64_t, uint64_t) {
   stack[1] = sin.release();
 }
 
-const bool tables_registered = [] {
+const bool tables_registered = registered([] {
   const Library library;
   library.add("tables", "(Tensor positions, Tensor inv_freq, float factor) -> (Tensor, Tensor)", &tables);
-  return true;
-}();
+});
 
 }  // namespace ropewalk

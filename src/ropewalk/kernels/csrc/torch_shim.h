@@ -132,6 +132,17 @@ class Library {
   TorchLibraryHandle definitions_ = nullptr, kernels_ = nullptr;
 };
 
+// While a library is loaded nobody could catch what is thrown: Python asks torch afterwards what there is.
+template <typename Add>
+bool registered(Add add) noexcept {
+  try {
+    add();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 // An optional argument is the address of its value, which the callee frees; 0 where it was left out.
 inline std::optional<Tensor> optional_tensor(StableIValue value) {
   if (value == 0) return std::nullopt;
