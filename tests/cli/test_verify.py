@@ -14,6 +14,7 @@ from ropewalk import positions, verify
 from ropewalk.attention import attention, sdpa, sight
 from ropewalk.functional import alibi, t5
 from ropewalk.kernels import cpu
+from ropewalk.kernels.autograd import Rotation
 from ropewalk.models import Cache
 from ropewalk.modules import ALiBi, Learned, Rotary, Shaw, T5Bias, rotary
 from ropewalk.modules import t5 as t5_module
@@ -244,18 +245,18 @@ if cpu.missing is None:
 
     @fault("kernel: rotation")
     def a_kernel_that_fuses_products_and_sums(patch):
-        original = rotation_kernel._called
-        patch.setattr(rotation_kernel, "_called", lambda *given: [x * (1 + 2**-20) for x in original(*given)])
+        original = rotation_kernel.called
+        patch.setattr(rotation_kernel, "called", lambda *given: [x * (1 + 2**-20) for x in original(*given)])
 
     @fault("kernel: gradient")
     def a_gradient_that_turns_the_same_way(patch):
-        original = rotation_kernel._Rotation.backward
+        original = Rotation.backward
 
         def backward(ctx, *gradients):
             ctx.options = (*ctx.options[:-1], not ctx.options[-1])
             return original(ctx, *gradients)
 
-        patch.setattr(rotation_kernel._Rotation, "backward", staticmethod(backward))
+        patch.setattr(Rotation, "backward", staticmethod(backward))
 
     @fault("kernel: tables")
     def tables_off_by_two_bits(patch):

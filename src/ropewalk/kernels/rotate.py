@@ -9,6 +9,7 @@ from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
 from ropewalk.functional.rotary import AXES, LAYOUTS, apply_rotary, check_fit
 from ropewalk.kernels import cpu
+from ropewalk.kernels.autograd import Pair, called
 from ropewalk.kernels.overlap import check_out
 
 IMPLS = ("auto", "cpu", "triton", "torch")
@@ -16,7 +17,6 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 WIDEST = 1024  # features of a head that the kernel's buffer holds
 
 Tables = tuple[Tensor, Tensor]
-Pair = tuple[Tensor, Tensor]
 
 
 def rotate(
@@ -91,10 +91,10 @@ def _by_kernel(
     given = (q, k) if axes == "bhtd" else (_as_bhtd(q, axes), _as_bhtd(k, axes))
     rest = (*all_tables, first, layout == "interleaved", False)
     if torch.compiler.is_compiling():
-        return _from_bhtd(_called("cpu", *given, *rest), axes) if out is None else "it is not traced into given tensors"
+        return _from_bhtd(called("cpu", *given, *rest), axes) if out is None else "it is not traced into given tensors"
     try:
         if out is None:
-            return _from_bhtd(_called("cpu", *given, *rest), axes)
+            return _from_bhtd(called("cpu", *given, *rest), axes)
         torch.ops.ropewalk.rotate_out.default(*given, *rest, *(_as_bhtd(x.detach(), axes) for x in out))
     except RuntimeError as error:
         return str(error)
@@ -133,22 +133,6 @@ def _untraceable(q: Any, k: Any, tables: tuple[Tensor | None, ...]) -> str | Non
     return None
 
 
-def _called(kernel: str, q: Tensor, k: Tensor, *rest: Any) -> Pair:
-    """The kernel of that name, with a gradient where one is needed."""
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
-        turned: Any = _Rotation.apply(kernel, q, k, *rest)
-        return turned
-    return _launched(kernel, q, k, *rest)
-
-
-def _launched(kernel: str, *given: Any) -> Pair:
-    if kernel == "cpu":
-        return torch.ops.ropewalk.rotate.default(*given)
-    from ropewalk.kernels import triton
-
-    return triton.rotate(*given)
-
-
 def _by_triton(
     q: Tensor, k: Tensor, tables: Tables, k_tables: Tables | None, layout: str, axes: str, first: int, out: Pair | None
 ) -> Pair:
@@ -163,7 +147,7 @@ def _by_triton(
     options = (*all_tables, first, layout == "interleaved", False)
     given: list[Any] = [_as_bhtd(q, axes), _as_bhtd(k, axes), *options]
     if out is None:
-        return _from_bhtd(_called("triton", *given), axes)
+        return _from_bhtd(called("triton", *given), axes)
     given.append((_as_bhtd(out[0], axes), _as_bhtd(out[1], axes)))
     triton.rotate(*given)
     torch.autograd.graph.increment_version(out)
@@ -181,23 +165,3 @@ def _from_bhtd(turned: Pair, axes: str) -> Pair:
         return turned
     q, k = turned if axes == "bthd" else (turned[0][0], turned[1][0])
     return (q.transpose(1, 2), k.transpose(1, 2)) if axes == "bthd" else (q.transpose(0, 1), k.transpose(0, 1))
-
-
-class _Rotation(torch.autograd.Function):
-    """The gradient of a rotation is the rotation back, of the gradient: nothing but the tables is kept for it."""
-
-    @staticmethod
-    def forward(ctx: Any, kernel: str, q: Tensor, k: Tensor, *rest: Any) -> Pair:
-        """`rest`: the four tables, first, interleaved, inverse."""
-        ctx.save_for_backward(*rest[:4])
-        ctx.options = kernel, *rest[4:]
-        turned = _launched(kernel, q, k, *rest)
-        ctx.mark_non_differentiable(*(y for x, y in zip((q, k), turned, strict=True) if not x.requires_grad))
-        return turned
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """By the function itself, so that it can be differentiated again."""
-        kernel, first, interleaved, inverse = ctx.options
-        q, k = _Rotation.apply(kernel, *gradients, *ctx.saved_tensors, first, interleaved, not inverse)
-        return None, q, k, *[None] * 7
