@@ -127,3 +127,10 @@ def test_a_full_disk_and_a_stop(extend, monkeypatch, tmp_path):
         assert outcome.code == code
         assert not (tmp_path / "out").exists()
         assert not list(tmp_path.glob(".out*"))
+
+
+def test_ctrl_c_is_said(ropewalk, monkeypatch):
+    """typer catches it and gives back its code."""
+    monkeypatch.setattr("ropewalk.cli.app.app", lambda arguments, standalone_mode: 130)
+    outcome = ropewalk("verify")
+    assert (outcome.code, outcome.err) == (130, "ropewalk: stopped\n")

@@ -64,7 +64,7 @@ def patch(model: nn.Module) -> Patched:
         >>> torch.allclose(before, after, atol=1e-6)
         True
     """
-    found = [module for module in model.modules() if APPLY in _names(type(module).forward)]
+    found = [module for module in model.modules() if APPLY in _names(inspect.unwrap(type(module).forward))]
     if not found:
         raise VerificationError(f"patch: no module of {type(model).__name__} calls {APPLY}; nothing was changed")
     if any("forward" in vars(module) for module in found):
@@ -82,7 +82,7 @@ def _names(forward: Any) -> tuple[str, ...]:
 
 def _replacement(kind: type[nn.Module]) -> FunctionType:
     """The class's own forward, which finds our rotation under the name that it calls."""
-    forward: Any = kind.forward
+    forward: Any = inspect.unwrap(kind.forward)  # of the decorator by which transformers 4 renames old arguments
     ours = _like(kind.__name__, forward.__globals__[APPLY])
     made = FunctionType(
         forward.__code__,

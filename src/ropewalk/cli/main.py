@@ -3,6 +3,8 @@
 import errno
 import sys
 
+STOPPED = 130  # the exit code after Ctrl-C
+
 
 def main() -> None:
     """Run the command line; the exit code is 0 done, 1 finding, 2 bad input, 3 the machine failed, 130 Ctrl-C."""
@@ -18,6 +20,8 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         code = app(arguments, standalone_mode=False)
+        if code == STOPPED:  # typer has caught Ctrl-C
+            _say("stopped", code)
     except BaseException as error:
         if debug:
             raise
@@ -36,7 +40,7 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, typer.Exit):
         return error.exit_code
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        return _say("stopped", 130)
+        return _say("stopped", STOPPED)
     if hasattr(error, "show"):  # a usage error, of click or of the copy of click that newer typers carry
         error.show()
         return 2
