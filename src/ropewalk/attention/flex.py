@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from ropewalk.attention.job import Job
 from ropewalk.functional.rotary import full_precision
@@ -52,6 +51,8 @@ def flex(job: Job) -> Tensor:
 
 @cache
 def _compiled() -> Callable[..., Any]:
+    from torch.nn.attention.flex_attention import flex_attention  # slow to import, and seldom asked for
+
     return torch.compile(flex_attention)
 
 
@@ -93,6 +94,8 @@ def _block_mask(job: Job, q_positions: Tensor, k_positions: Tensor) -> Any:
         if q_documents is not None and k_documents is not None:
             seen = seen & (q_documents[b, i] == k_documents[b, j])
         return seen
+
+    from torch.nn.attention.flex_attention import create_block_mask
 
     shape = job.q.shape[-2], job.k.shape[-2]
     return create_block_mask(sees, batch, None, *shape, device=str(job.q.device))
