@@ -90,6 +90,24 @@ def test_in_low_precision_it_errs_as_the_mask_does(dtype):
     assert errors[0] <= 2 * errors[1] + 2e-6
 
 
+class Learnt(ALiBi):
+    """Slopes that are learnt."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__(heads)
+        self.slopes = torch.nn.Parameter(self.slopes)
+
+
+def test_a_potential_that_learns_gets_its_gradient():
+    given, encoding = tensors(200, 200, 4, 4), Learnt(4)
+    found = [
+        torch.autograd.grad(attend(*given, causal=True, encoding=encoding, **named).square().sum(), encoding.slopes)[0]
+        for named in ({}, {"backend": "reference"})
+    ]
+    assert found[1].abs().min() > 0
+    assert torch.allclose(*found, atol=1e-6)
+
+
 def test_slopes_that_were_changed_are_the_ones_used():
     """Falcon's are divided by the root of the head's width."""
     q, k, v = tensors(200, 200, 4, 4)

@@ -31,7 +31,7 @@ def test_it_holds_every_encoding_three_times_under_todays_protocol():
     assert set(BY_NAME) == {*CONTESTANTS, *PEERS.values()}
     assert set(LITERATURE) == set(CONTESTANTS)
     assert RESULT["protocol"] == {**Protocol().to_dict(), "seeds": [0, 1, 2]}
-    assert RESULT["seconds"] < 90 * 60
+    assert RESULT["seconds"] < 2 * 90 * 60  # of computing, on two cores
     assert all(one["passed"] for one in RESULT["encodings"])
 
 
@@ -68,5 +68,10 @@ def test_the_figures_of_the_guide_are_the_results():
 
     assert f"{bits('alibi', 1)} to {bits('alibi', 16)} at 16 times" in text
     assert f"{bits('t5', 1)}, {bits('t5', 2)} at 2 times, {bits('t5', 16)} at 16 times" in text
+    nearest = max(RESULT["encodings"], key=lambda one: one["copy"][0]["accuracy"]["value"])
+    accuracy = nearest["copy"][0]["accuracy"]
+    half = (accuracy["high"] - accuracy["low"]) / 2
+    assert (nearest["name"], nearest["copy"][0]["distance"]) == ("t5", 7)
+    assert f"T5 comes nearest, {accuracy['value']:.2f} ± {half:.2f} at 7 bytes" in text
     assert f"{bits('none', 1)} to {bits('none', 2)}" in text
     assert f"({RESULT['text']['bigram_bits']:.2f} on average)" in text

@@ -303,7 +303,8 @@ def test_the_operators_are_what_torch_expects():
 @needs_kernel
 @pytest.mark.parametrize(
     "change",
-    [{6: 2**63 - 4}, {0: torch.ones(2, 3, 5, 0)}, {2: torch.ones(5, 0), 3: torch.ones(5, 0)}, {0: torch.ones(5, 8)},
+    [{2: torch.tensor(1.0)}, {6: 2**63 - 4},
+     {0: torch.ones(2, 3, 5, 0)}, {2: torch.ones(5, 0), 3: torch.ones(5, 0)}, {0: torch.ones(5, 8)},
      {1: torch.ones(2, 1, 6, 8)}, {2: torch.ones(4, 4)}, {3: torch.ones(5, 5)}, {6: 1},
      {6: -1}, {0: torch.ones(2, 3, 5, 8, dtype=torch.int64)}, {2: torch.ones(5, 4).double()},
      {4: torch.ones(3, 5, 4)}, {0: torch.ones(3, 3, 5, 8)}],

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ropewalk.bench import jobs
-from ropewalk.bench.attention import attention
+from ropewalk._errors import RopewalkError
+from ropewalk.bench import attention, jobs
 from ropewalk.bench.clock import ROUNDS, interleaved, warm_allocator
 from ropewalk.bench.jobs import Job
 from ropewalk.bench.peers import Turn, installed, ways
@@ -19,17 +19,28 @@ from ropewalk.kernels import cpu, rotate
 from ropewalk.testing import rotate_complex
 
 LIMIT = "copy"
+Timed = Callable[[int], dict[str, Any]]  # rounds -> an entry of the result
 
 
-def bench(chosen: Sequence[Job], threads: int, rounds: int = ROUNDS) -> Iterator[dict[str, Any]]:
-    """One entry a job: the seconds of a copy, and every way's ratio to it. Sets torch's number of threads."""
+def plan(only: str = "") -> list[Timed]:
+    """Everything that is timed, or what has `only` in its name.
+
+    Raises:
+        RopewalkError: nothing has.
+    """
+    named: list[tuple[str, Timed]] = [(job.name, partial(entry, job)) for job in jobs.jobs()]
+    named += [("tables", tables), ("decode with its tables", decoding_with_tables), *attention.TIMED.items()]
+    chosen = [timed for name, timed in named if only in name]
+    if not chosen:
+        raise RopewalkError(f"bench: no job has {only!r} in its name; they are {', '.join(dict(named))}")
+    return chosen
+
+
+def bench(chosen: Sequence[Timed], threads: int, rounds: int = ROUNDS) -> Iterator[dict[str, Any]]:
+    """One entry a job: the seconds of its limit, and every way's ratio to it. Sets torch's number of threads."""
     torch.set_num_threads(threads)
     warm_allocator()
-    for job in chosen:
-        yield {**job.describe(), **_entry(job, rounds)}
-    if len(chosen) == len(jobs.jobs()):
-        yield from tables(rounds)
-        yield from attention(rounds)
+    return (timed(rounds) for timed in chosen)
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -52,7 +63,8 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _entry(job: Job, rounds: int) -> dict[str, Any]:
+def entry(job: Job, rounds: int) -> dict[str, Any]:
+    """A rotation: every way over copying q and k."""
     q, k = job.inputs()
     torch.compiler.reset()  # so that what is compiled is compiled for this job, and not given up after eight of them
     found = {name: way for name, way in ways(job).items() if job.name != "in place"}
@@ -66,7 +78,10 @@ def _entry(job: Job, rounds: int) -> dict[str, Any]:
             timed[name] = _differentiated(way.turn, q, k) if job.differentiates else partial(way.turn, q, k)
         seconds = interleaved(timed, rounds)
     limit = "two copies" if job.differentiates else "a copy of q and k"
-    return against({name: errors.get(name) for name in timed if name != LIMIT}, seconds, LIMIT, limit)
+    return {
+        **job.describe(),
+        **against({name: errors.get(name) for name in timed if name != LIMIT}, seconds, LIMIT, limit),
+    }
 
 
 def _copy(job: Job, q: Tensor, k: Tensor) -> Callable[[], object]:
@@ -100,14 +115,19 @@ def _largest_error(job: Job, turn: Turn, q: Tensor, k: Tensor) -> float:
     return found
 
 
-def tables(rounds: int) -> list[dict[str, Any]]:
-    """What tables cost beside a copy of q and k: those of a whole prompt, and a decode step with its own."""
-    entries = []
-    for name, job, target in (("tables", jobs.PREFILL, 1 / 3), ("decode with its tables", jobs.DECODE, 2.5)):
-        made = Job(name, job, torch.float32, "half", "bhtd", target)
-        (q, k), rope, positions = made.inputs(), made.rotary(), made.positions()
-        mine = partial(rope.tables, positions) if name == "tables" else partial(rope, q, k, positions)
-        with torch.inference_mode():
-            seconds = interleaved({LIMIT: _copy(made, q, k), "ropewalk": mine}, rounds)
-        entries.append({**made.describe(), **against({"ropewalk": None}, seconds, LIMIT, "a copy of q and k")})
-    return entries
+def tables(rounds: int) -> dict[str, Any]:
+    """The tables of a whole prompt over a copy of its q and k."""
+    job = Job("tables", jobs.PREFILL, torch.float32, "half", "bhtd", 1 / 3)
+    return _ours(job, partial(job.rotary().tables, job.positions()), rounds)
+
+
+def decoding_with_tables(rounds: int) -> dict[str, Any]:
+    """A decode step, its tables made in it."""
+    job = Job("decode with its tables", jobs.DECODE, torch.float32, "half", "bhtd", 2.5)
+    return _ours(job, partial(job.rotary(), *job.inputs(), job.positions()), rounds)
+
+
+def _ours(job: Job, way: Callable[[], object], rounds: int) -> dict[str, Any]:
+    with torch.inference_mode():
+        seconds = interleaved({LIMIT: _copy(job, *job.inputs()), "ropewalk": way}, rounds)
+    return {**job.describe(), **against({"ropewalk": None}, seconds, LIMIT, "a copy of q and k")}

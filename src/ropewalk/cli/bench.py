@@ -14,7 +14,6 @@ from rich.table import Table
 
 from ropewalk.bench import run as library
 from ropewalk.bench.clock import ROUNDS
-from ropewalk.bench.jobs import jobs
 from ropewalk.cli.shared import Json, print_json
 
 SCHEMA_VERSION = 1
@@ -32,7 +31,7 @@ def bench(
 
     Example: ropewalk bench --threads 1 --only decode
     """
-    chosen, console = [job for job in jobs() if only in job.name], Console(file=sys.stderr)
+    chosen, console = library.plan(only), Console(file=sys.stderr)
     before = library.machine(threads)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
         timed = library.bench(chosen, threads, rounds)

@@ -1,7 +1,6 @@
 """`ropewalk compare`: the same small decoder with each encoding, trained alike and read past its training length."""
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,12 +53,12 @@ def compare(
 
     Example: ropewalk compare --encodings rope,alibi --seeds 1 --out comparison
     """
-    started, protocol = time.monotonic(), Protocol(length=length, steps=steps)
+    protocol = Protocol(length=length, steps=steps)
     texts = Text.read(text or _plays(TRAIN), held_out or _plays(HELD_OUT), protocol.longest)
     names = [name.strip() for name in encodings.split(",") if name.strip()] + (encoding or [])
     with _watched() as ended:
         result = run(protocol, texts, names, range(seeds), out, jobs=jobs, resume=resume, ended=ended)
-    result = write_comparison(result, out, time.monotonic() - started)
+    result = write_comparison(result, out)
     if as_json:
         print_json(result)
         return

@@ -19,7 +19,7 @@ def comparison(
     speeds: dict[str, list[float]],
     claims: dict[str, Any],
 ) -> dict[str, Any]:
-    """The content of comparison.json, but for versions and seconds; docs/comparing.md describes it."""
+    """The content of comparison.json, but for versions; docs/comparing.md describes it."""
     names = dict.fromkeys(run["name"] for run in runs)
     by_name = {name: [run for run in runs if run["name"] == name] for name in names}
     seeds = sorted({run["seed"] for run in runs})
@@ -31,6 +31,7 @@ def comparison(
         "text": text,
         "encodings": [_encoding(name, own, speeds[name], text["bigram_bits"]) for name, own in by_name.items()],
         "scalings": _merged(scaled) if scaled else [],
+        "seconds": round(sum(run["seconds"] for run in runs), 1),  # however often it was stopped and gone on with
         "claims": {**claims, "frequencies": _mean_of(frequencies) if frequencies else []},
     }
 

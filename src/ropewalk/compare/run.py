@@ -55,7 +55,7 @@ def compare(
         ended: told of each run that has ended.
 
     Returns:
-        The content of comparison.json, but for versions and seconds.
+        The content of comparison.json, but for versions.
 
     Raises:
         RopewalkError: an unknown encoding, a folder of another protocol or text, a run that failed.

@@ -17,9 +17,9 @@ from ropewalk.report.comparison_table import PICTURES, csv_rows, markdown
 from ropewalk.report.svg import svg
 
 
-def write_comparison(result: dict[str, Any], out: Path, seconds: float) -> dict[str, Any]:
-    """Write comparison.json, .csv, .md, .html and .svg into `out`; the result with its versions and time."""
-    full = {**result, "versions": versions(), "seconds": round(seconds, 1)}
+def write_comparison(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Write comparison.json, .csv, .md, .html and .svg into `out`; the result with its versions."""
+    full = {**result, "versions": versions()}
     replace_text(out / "comparison.json", json.dumps(full, indent=2, allow_nan=False) + "\n")
     for name, figure in _pictures(full).items():
         replace_text(out / name, svg(figure))

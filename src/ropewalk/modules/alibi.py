@@ -59,7 +59,7 @@ class ALiBi(DistanceBias):
 
     def potential(self, positions: Tensor) -> Tensor | None:
         """slope x position: a key in the past is as much lower as it is far away."""
-        if self.form != "symmetric" or positions.dim() != 1 or self.slopes.requires_grad:
+        if self.form != "symmetric" or positions.dim() != 1:
             return None
         return self.slopes.to(positions.device, torch.float64)[:, None] * positions
 

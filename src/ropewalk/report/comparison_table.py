@@ -256,7 +256,7 @@ def _protocol(result: Mapping[str, Any]) -> Table:
         "held out": f"{', '.join(text['held_out'])}: {text['held_out_bytes']:,} bytes",
         "the text itself": f"unigrams {text['unigram_bits']:.2f}, bigrams {text['bigram_bits']:.2f} bits a byte",
         "versions": ", ".join(f"{name} {version}" for name, version in result["versions"].items()),
-        "time taken": f"{result['seconds']:,.0f} s",
+        "time of all runs, added up": f"{result['seconds']:,.0f} s",
     }
     return Table("Protocol and versions", ("what", "how"), tuple(how.items()), prose=True)
 

@@ -243,6 +243,7 @@ void rotate_all(const Side (&sides)[2], int64_t first, bool interleaved, bool in
   const Tensor &q = sides[0].x, &k = sides[1].x;
   require(q.dims() == 4 && k.dims() == 4 && k.size(0) == q.size(0) && k.dtype() == q.dtype(),
           "ropewalk::rotate: q and k do not fit each other");
+  require(sides[0].cos.dims() >= 1, "ropewalk::rotate: tables have to be [tokens, pairs] or [batch, tokens, pairs]");
   const int64_t pairs = sides[0].cos.size(sides[0].cos.dims() - 1);
   Work work{sides, {Units(q), Units(k)}, {}, q.size(0), first, pairs, inverse ? -1.0f : 1.0f, chosen(q.dtype(), interleaved)};
   int64_t elements = 0, units = 0;
