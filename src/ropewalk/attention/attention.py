@@ -6,8 +6,8 @@ from torch import Tensor
 
 from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
-from ropewalk.attention import decay, flex, sdpa
-from ropewalk.attention.blocks import by_blocks, rows_at_once
+from ropewalk.attention import decay, distance, flex, sdpa
+from ropewalk.attention.blocks import Core, by_blocks, rows_at_once
 from ropewalk.attention.job import Job, check_options, check_tensors
 from ropewalk.attention.reference import reference
 from ropewalk.attention.sight import sight
@@ -122,46 +122,49 @@ def attend(
     if not explain:
         q, k = encoding.rotate(q, k, where.q_positions, where.k_positions, length)
     job = Job(q, k, v, where, encoding, scale, softcap, sinks, dropout_p)
-    plan = _plan(job, backend)
-    return plan if explain else _run(job, plan)
+    plan, core = _plan(job, backend)
+    return plan if explain else by_blocks(core, job, plan.rows)
 
 
-def _plan(job: Job, backend: str) -> Plan:
+def _plan(job: Job, backend: str) -> tuple[Plan, Core]:
+    """What will be done, and what does it to a block of queries."""
     chosen, reason = (backend, "it was asked for") if backend != "auto" else _choose(job)
     refused = {"sdpa": sdpa.refusals, "flex": flex.refusals}.get(chosen, lambda job: [])(job)
     if refused:
         raise RopewalkError(
             f"attend: backend={chosen!r} cannot express {', '.join(refused)}; leave backend out, or give 'reference'"
         )
-    return Plan(chosen, reason, job.encoding.doors, _rows(job, chosen))
+    core, rows = _core(job, chosen)
+    return Plan(chosen, reason, job.encoding.doors, rows), core
 
 
 def _choose(job: Job) -> tuple[str, str]:
     refused = sdpa.refusals(job)
     if refused:
         return "reference", f"the fused kernels cannot express {', '.join(refused)}"
-    if job.bias_learns:
+    if job.bias_learns and _maskless(job) is None:
         return "reference", "the fused kernels give no gradient to a bias"
     if "bias" in job.encoding.doors and job.q.device.type != "cpu" and job.q.dtype.itemsize < 4:
         return "reference", f"the fused kernels of this device would round the bias to {job.q.dtype}"
     return "sdpa", "torch's kernels express all of it"
 
 
-def _rows(job: Job, backend: str) -> int:
-    """All queries at once where nothing of the size T x S is made."""
+def _core(job: Job, backend: str) -> tuple[Core, int]:
+    """A backend's function, and for how many queries at once: all where nothing of the size T x S is made."""
     queries = job.q.shape[-2]
+    if backend == "flex":
+        return flex.flex, queries
+    if backend == "reference":
+        return reference, min(rows_at_once(job), queries)
+    maskless = _maskless(job)
+    if maskless is not None:
+        return maskless, queries
     unmasked = "bias" not in job.encoding.doors and (job.sight.everything or job.sight.triangle)
-    if backend == "sdpa" and decay.serves(job):
-        return queries
-    if backend == "flex" or (backend == "sdpa" and unmasked and sdpa.is_fused(job)):
-        return queries
-    return min(rows_at_once(job), queries)
+    return sdpa.sdpa, queries if unmasked and sdpa.is_fused(job) else min(rows_at_once(job), queries)
 
 
-def _run(job: Job, plan: Plan) -> Tensor:
-    if plan.backend == "flex":
-        return flex.flex(job)
-    if plan.backend == "sdpa" and decay.serves(job):
-        return decay.decay(job)
-    core = sdpa.sdpa if plan.backend == "sdpa" else reference
-    return by_blocks(core, job, plan.rows)
+def _maskless(job: Job) -> Core | None:
+    """The function that takes this bias or window to the fused kernel without a mask, where there is one."""
+    if distance.serves(job):
+        return distance.distance
+    return decay.decay if decay.serves(job) else None

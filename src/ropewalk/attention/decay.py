@@ -1,4 +1,4 @@
-"""Causal attention whose bias is a difference, p(key) - p(query), as ALiBi's is: torch's fused kernel, and no mask.
+"""Causal attention whose bias is a difference, p(key) - p(query), as a forget gate's is: torch's fused kernel, no mask.
 
 The part of the query is the same for all keys, so it falls out of the softmax; what is left is one number a key and
 head, which the kernel takes as a mask whose rows are one row in memory. Queries go in blocks, each against the keys
@@ -13,50 +13,30 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ropewalk.attention import flash
 from ropewalk.attention.job import Job
 from ropewalk.functional.rotary import full_precision
 
 ROWS = 128  # queries of a block: fewer call the kernel more often, more round a near key as a farther one
 
-forward_part = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-backward_part = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-
 
 def serves(job: Job) -> bool:
     """Whether this call is one, on a device and under transforms where the kernel can be called by name."""
-    possible = (
-        job.sight.staircase
-        and job.q.device.type == "cpu"
-        and job.q.shape[-2] > 1
-        and job.q.numel() > 0
-        and job.v.shape[-1] == job.q.shape[-1]
-        and job.softcap is None
-        and job.sinks is None
-        and job.dropout_p == 0
-        and "relation" not in job.encoding.doors
-        and not job.bias_learns  # the kernel gives no gradient to p
-        and all(type(x) is Tensor for x in (job.q, job.k, job.v))
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-        and torch.autograd.forward_ad._current_level < 0
-    )
-    potential = job.encoding.potential(job.sight.k_positions[..., :1]) if possible else None
-    return potential is not None and len(potential) == job.q.shape[1]
+    if not (job.sight.staircase and flash.serves(job)):
+        return False
+    potential = job.encoding.potential(job.sight.k_positions[..., :1])
+    return potential is not None and potential.shape[-2] == job.q.shape[1]
 
 
 def decay(job: Job) -> Tensor:
     """The output of all queries of the job, [B, H, T, D]."""
     potential = job.encoding.potential(job.sight.k_positions)
-    groups = job.q.shape[1] // job.k.shape[1]
-    k, v = (x.repeat_interleave(groups, dim=1) if groups > 1 else x for x in (job.k, job.v))
+    assert potential is not None  # `serves` has asked
+    potential = potential if potential.dim() == 3 else potential[None]
+    k, v = flash.one_head_each(job)
     with full_precision(job.q):
-        out: Tensor = _Decay.apply(*map(_side_by_side, (job.q, k, v)), potential, job.scale)
+        out: Tensor = _Decay.apply(*map(flash.side_by_side, (job.q, k, v)), potential, job.scale)
     return out
-
-
-def _side_by_side(x: Tensor) -> Tensor:
-    """With the features of a head together, which is all that the kernel takes; it does not ask."""
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 class _Decay(torch.autograd.Function):
@@ -65,14 +45,13 @@ class _Decay(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, potential: Tensor, scale: float) -> Tensor:
-        """`potential`: float64 [H, S]."""
+        """`potential`: [1 or B, H, S]."""
         outs, sums = [], []
         for rows, parts in _blocks(q, k):
             found = [
-                forward_part(q[:, :, rows], k[:, :, keys], v[:, :, keys], 0.0, causal,
-                             attn_mask=_mask(potential, rows, keys, q, k), scale=scale)
-                for keys, causal in parts
-            ]  # fmt: skip
+                flash.forward(q[:, :, rows], k[:, :, keys], v[:, :, keys], _mask(potential, rows, keys, q, k), scale)
+                for keys in parts
+            ]
             out, logsumexp = _joined(found)
             outs.append(out)
             sums.append(logsumexp)
@@ -84,38 +63,45 @@ class _Decay(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        """Of q, k and v; sums over blocks are in float32."""
+        """Of q, k, v and p; sums over blocks are in float32. Queries give p none: their weights add up to 1."""
         q, k, v, potential, out, logsumexp = ctx.saved_tensors
-        upstream = _side_by_side(upstream)
-        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-        of_q, of_k, of_v = (torch.zeros_like(x, dtype=wide) for x in (q, k, v))
+        upstream = flash.side_by_side(upstream)
+        totals = [torch.zeros_like(x, dtype=_wide(q)) for x in (q, k, v)]
+        of_potential = torch.zeros_like(potential) if ctx.needs_input_grad[3] else None
         for rows, parts in _blocks(q, k):
-            for keys, causal in parts:
-                found = backward_part(
-                    upstream[:, :, rows], q[:, :, rows], k[:, :, keys], v[:, :, keys], out[:, :, rows],
-                    logsumexp[:, :, rows], 0.0, causal, attn_mask=_mask(potential, rows, keys, q, k), scale=ctx.scale,
-                )  # fmt: skip
-                for total, part, at in zip((of_q, of_k, of_v), found, (rows, keys, keys), strict=True):
+            of_queries = [x[:, :, rows] for x in (upstream, q, out, logsumexp)]
+            for keys in parts:
+                given = (*of_queries, k[:, :, keys], v[:, :, keys], _mask(potential, rows, keys, q, k), ctx.scale)
+                *found, of_logits = flash.backward(*given, logits=of_potential is not None)
+                if of_potential is not None and of_logits is not None:
+                    of_potential[..., keys] += of_logits.sum(2).sum_to_size(of_potential[..., keys].shape)
+                for total, part, at in zip(totals, found, (rows, keys, keys), strict=True):
                     total[:, :, at] += part
-        return of_q.to(q.dtype), of_k.to(k.dtype), of_v.to(v.dtype), None, None
+        return *(total.to(q.dtype) for total in totals), of_potential, None
 
 
-def _blocks(q: Tensor, k: Tensor) -> Iterator[tuple[slice, list[tuple[slice, bool]]]]:
+def _blocks(q: Tensor, k: Tensor) -> Iterator[tuple[slice, list[slice]]]:
     """Each block of queries, with the keys before it and its own, of which it sees a triangle."""
     queries, before = q.shape[2], k.shape[2] - q.shape[2]
     for start in range(0, queries, ROWS):
         stop = min(start + ROWS, queries)
-        own = (slice(before + start, before + stop), True)
-        yield slice(start, stop), [own] if before + start == 0 else [(slice(0, before + start), False), own]
+        own = slice(before + start, before + stop)
+        yield slice(start, stop), [own] if own.start == 0 else [slice(0, own.start), own]
 
 
 def _mask(potential: Tensor, rows: slice, keys: slice, q: Tensor, k: Tensor) -> Tensor:
-    """[B, H, rows, keys], one row in memory: p counted from the middle of the block's queries."""
-    before = k.shape[2] - q.shape[2]
-    middle = potential[:, before + (rows.start + rows.stop - 1) // 2, None]
-    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    row = (potential[:, keys] - middle).to(wide)
-    return row[None, :, None].expand(q.shape[0], -1, rows.stop - rows.start, -1)
+    """[B, H, rows, keys], one row in memory before the block: p counted from the middle of the block's queries."""
+    before, size = k.shape[2] - q.shape[2], rows.stop - rows.start
+    middle = potential[..., before + (rows.start + rows.stop - 1) // 2, None]
+    row = (potential[..., keys] - middle).to(_wide(q))
+    mask = row[..., None, :].expand(q.shape[0], -1, size, -1)
+    if keys.start < before + rows.start:
+        return mask
+    return mask.masked_fill(torch.ones(size, size, dtype=torch.bool).triu(1), -torch.inf)
+
+
+def _wide(q: Tensor) -> torch.dtype:
+    return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
 def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

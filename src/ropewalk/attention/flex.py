@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ropewalk.attention.distance import by_distance_alone
 from ropewalk.attention.job import Job
 from ropewalk.functional.rotary import full_precision
 from ropewalk.modules.encoding import DistanceBias
@@ -18,17 +19,13 @@ def refusals(job: Job) -> list[str]:
     learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (job.q, job.k, job.v))
     found = {
         "the relation door, which needs the weights": "relation" in job.encoding.doors,
-        "a bias that is not by distance alone": "bias" in job.encoding.doors and not _is_by_distance(job),
+        "a bias that is not by distance alone": "bias" in job.encoding.doors and not by_distance_alone(job),
         "sinks": job.sinks is not None,
         "dropout": job.dropout_p > 0,
         "float64": job.q.dtype == torch.float64,
         "gradients on the CPU": cpu and (learns or job.bias_learns),
     }
     return [what for what, holds in found.items() if holds]
-
-
-def _is_by_distance(job: Job) -> bool:
-    return isinstance(job.encoding, DistanceBias) and type(job.encoding).bias is DistanceBias.bias
 
 
 def flex(job: Job) -> Tensor:

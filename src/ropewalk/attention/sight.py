@@ -44,6 +44,11 @@ class Sight:
         return self._by_position and self.window is None and square and self.causal
 
     @property
+    def by_index(self) -> bool:
+        """Whether keys stand at 0 .. S-1, the queries at the last T of these, and only distances hide keys."""
+        return self.trailing and self._by_position
+
+    @property
     def staircase(self) -> bool:
         """Whether the queries are known to be the last of the keys, each seeing all up to itself."""
         fits = self.trailing and self.q_positions.shape[-1] <= self.k_positions.shape[-1]

@@ -57,12 +57,6 @@ class ALiBi(DistanceBias):
         direction[: len(direction) // 2] = -1
         return bias.masked_fill(relative * direction[:, None, None] < 0, -torch.inf)
 
-    def potential(self, positions: Tensor) -> Tensor | None:
-        """slope x position: a key in the past is as much lower as it is far away."""
-        if self.form != "symmetric" or positions.dim() != 1:
-            return None
-        return self.slopes.to(positions.device, torch.float64)[:, None] * positions
-
     def extra_repr(self) -> str:
         """What `print(model)` shows."""
         return f"{len(self.slopes)}, rule={self.rule!r}, form={self.form!r}"

@@ -54,9 +54,10 @@ class Encoding(nn.Module):
         return None
 
     def potential(self, positions: Tensor) -> Tensor | None:
-        """Where causal attention's bias is a difference, b(i, j) = p(j) - p(i), its p: float64 [H, T] for [T].
+        """Where causal attention's bias is a difference, b(i, j) = p(j) - p(i), its p: float64 [H, T] or [B, H, T].
 
-        Not a door but a hint: the bias stays what `bias` says, and attention may do without a mask.
+        Not a door but a hint: the bias stays what `bias` says, and attention may do without a mask. It is how a
+        forget gate, p = -(the sum of log gates up to a token), stays fast (Lin et al. 2025, arXiv 2503.02130).
         """
         return None
 
