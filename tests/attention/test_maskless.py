@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ropewalk import ALiBi, NoPE, Rotary, T5Bias, attend
+from ropewalk import ALiBi, NoPE, Rotary, Shaw, T5Bias, attend
 from ropewalk.attention import flash
 from ropewalk.modules.encoding import DistanceBias, Encoding
 from ropewalk.testing import attend_densely
@@ -73,6 +73,10 @@ CALLS = {
     "a window of one": (lambda heads: NoPE(), {"causal": True, "window": 1}),
     "a window both ways": (lambda heads: NoPE(), {"causal": False, "window": 33}),
     "forget": (lambda heads: Forget(heads, 333), {"causal": True}),
+    "shaw": (lambda heads: Shaw(16, 12), {"causal": True}),
+    "shaw, of keys": (lambda heads: Shaw(16, 200, max_future=0, values=False), {"causal": True}),
+    "shaw, no distance": (lambda heads: Shaw(16, 0), {"causal": True}),
+    "shaw, a window": (lambda heads: Shaw(16, 20), {"causal": True, "window": 9}),
     "queries that see nothing": (lambda heads: Past(), {"causal": True}),
 }
 
@@ -131,8 +135,9 @@ def test_a_window_reads_the_keys_it_sees_and_few_more(calls):
 ])  # fmt: skip
 def test_other_calls_go_other_ways(options, calls):
     given = tensors(300, 300, 4, 4)
-    for encoding in (ALiBi(4), Forget(4, 300)):
+    for encoding in (ALiBi(4), Forget(4, 300), Shaw(16, 4)):
         attend(*given, causal=True, encoding=encoding, **options)
+    attend(*given, causal=False, encoding=Shaw(16, 4))
     assert not calls
 
 

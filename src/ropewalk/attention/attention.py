@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
-from ropewalk.attention import decay, distance, flex, sdpa
+from ropewalk.attention import clipped, decay, distance, flex, sdpa
 from ropewalk.attention.blocks import Core, by_blocks, rows_at_once
 from ropewalk.attention.job import Job, check_options, check_tensors
 from ropewalk.attention.reference import reference
@@ -129,7 +129,7 @@ def attend(
 def _plan(job: Job, backend: str) -> tuple[Plan, Core]:
     """What will be done, and what does it to a block of queries."""
     chosen, reason = (backend, "it was asked for") if backend != "auto" else _choose(job)
-    refused = {"sdpa": sdpa.refusals, "flex": flex.refusals}.get(chosen, lambda job: [])(job)
+    refused = {"sdpa": _sdpa_refusals, "flex": flex.refusals}.get(chosen, lambda job: [])(job)
     if refused:
         raise RopewalkError(
             f"attend: backend={chosen!r} cannot express {', '.join(refused)}; leave backend out, or give 'reference'"
@@ -139,7 +139,7 @@ def _plan(job: Job, backend: str) -> tuple[Plan, Core]:
 
 
 def _choose(job: Job) -> tuple[str, str]:
-    refused = sdpa.refusals(job)
+    refused = _sdpa_refusals(job)
     if refused:
         return "reference", f"the fused kernels cannot express {', '.join(refused)}"
     if job.bias_learns and _maskless(job) is None:
@@ -147,6 +147,10 @@ def _choose(job: Job) -> tuple[str, str]:
     if "bias" in job.encoding.doors and job.q.device.type != "cpu" and job.q.dtype.itemsize < 4:
         return "reference", f"the fused kernels of this device would round the bias to {job.q.dtype}"
     return "sdpa", "torch's kernels express all of it"
+
+
+def _sdpa_refusals(job: Job) -> list[str]:
+    return [] if _maskless(job) is not None else sdpa.refusals(job)
 
 
 def _core(job: Job, backend: str) -> tuple[Core, int]:
@@ -164,7 +168,6 @@ def _core(job: Job, backend: str) -> tuple[Core, int]:
 
 
 def _maskless(job: Job) -> Core | None:
-    """The function that takes this bias or window to the fused kernel without a mask, where there is one."""
-    if distance.serves(job):
-        return distance.distance
-    return decay.decay if decay.serves(job) else None
+    """The function that takes this bias, window or relation to the fused kernel without a mask, where there is one."""
+    ways = (distance.serves, distance.distance), (decay.serves, decay.decay), (clipped.serves, clipped.clipped)
+    return next((core for serves, core in ways if serves(job)), None)

@@ -22,7 +22,7 @@ ROWS = 128  # queries of a block: fewer call the kernel more often, more round a
 
 def serves(job: Job) -> bool:
     """Whether this call is one, on a device and under transforms where the kernel can be called by name."""
-    if not (job.sight.staircase and flash.serves(job)):
+    if not (job.sight.staircase and "relation" not in job.encoding.doors and flash.serves(job)):
         return False
     potential = job.encoding.potential(job.sight.k_positions[..., :1])
     return potential is not None and potential.shape[-2] == job.q.shape[1]

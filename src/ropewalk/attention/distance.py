@@ -24,7 +24,8 @@ def serves(job: Job) -> bool:
     """Whether this call is one, on a device and under transforms where the kernel can be called by name."""
     biased = "bias" in job.encoding.doors
     by_distance = by_distance_alone(job) if biased else job.sight.window is not None
-    return by_distance and job.sight.by_index and job.q.shape[-2] <= job.k.shape[-2] and flash.serves(job)
+    plain = "relation" not in job.encoding.doors
+    return by_distance and plain and job.sight.by_index and job.q.shape[-2] <= job.k.shape[-2] and flash.serves(job)
 
 
 def by_distance_alone(job: Job) -> bool:

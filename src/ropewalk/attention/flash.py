@@ -24,7 +24,6 @@ def serves(job: Job) -> bool:
         and job.sinks is None
         and job.dropout_p == 0
         and job.scale > 0
-        and "relation" not in job.encoding.doors
         and all(type(x) is Tensor for x in (job.q, job.k, job.v))
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()

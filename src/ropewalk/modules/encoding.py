@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ropewalk import positions as _positions
 from ropewalk._errors import RopewalkError
-from ropewalk.functional.rotary import check_positions
+from ropewalk.functional.rotary import check_positions, full_precision
 
 DOORS = ("embed", "rotate", "bias", "relation")
 
@@ -119,6 +119,47 @@ class DistanceBias(Encoding):
         check_positions(q_positions)
         check_positions(k_positions)
         return self.by_distance(k_positions.long()[..., None, :] - q_positions.long()[..., :, None])
+
+
+class ClippedRelation(Encoding):
+    """An encoding at the relation door with a vector for each distance, clipped: a subclass gives `vectors`.
+
+    Attention then needs no tensor of the size T x S. Distances, key position - query position, are told apart from
+    -`max_distance` on; the first vector stands for all farther back, the last for all farther ahead.
+    """
+
+    max_distance: int
+
+    def vectors(self) -> tuple[Tensor, Tensor | None]:
+        """Those added to keys, and to values or None: [distances, D], from the far past on."""
+        raise NotImplementedError
+
+    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        """q . a, each query's products with all vectors gathered by distance."""
+        keys = float32(self.vectors()[0], q.device).to(q.dtype)
+        with full_precision(q):
+            products = q @ keys.mT
+        last = len(keys) - 1
+        index = self._index(q_positions, k_positions, last)
+        return products.gather(-1, index.expand(*products.shape[:-1], -1))
+
+    def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
+        """Weights summed by distance, times the vectors of the values."""
+        values = self.vectors()[1]
+        if values is None:
+            return None
+        index = self._index(q_positions, k_positions, len(values) - 1).expand_as(weights)
+        by_distance = weights.new_zeros(*weights.shape[:-1], len(values)).scatter_add(-1, index, weights)
+        with full_precision(weights):
+            return by_distance @ float32(values, weights.device).to(weights.dtype)
+
+    def _index(self, q_positions: Tensor, k_positions: Tensor, last: int) -> Tensor:
+        """The vector of each pair, [1 or B, 1, T, S]."""
+        check_positions(q_positions)
+        check_positions(k_positions)
+        relative = k_positions.long()[..., None, :] - q_positions.long()[..., :, None]
+        index = (relative + self.max_distance).clamp(0, last)
+        return index[None, None] if index.dim() == 2 else index[:, None]
 
 
 def float32(x: Tensor, device: torch.device) -> Tensor:

@@ -4,11 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk._checks import whole
-from ropewalk.functional.rotary import check_positions, full_precision
-from ropewalk.modules.encoding import Encoding, float32
+from ropewalk.modules.encoding import ClippedRelation
 
 
-class Shaw(Encoding):
+class Shaw(ClippedRelation):
     """A learned vector for each clipped distance, beside the keys and beside the values.
 
     logit = q_i . (k_j + a_c) / sqrt(D), output = sum of weights x (v_j + b_c), c = the distance j - i clipped to
@@ -44,29 +43,9 @@ class Shaw(Encoding):
         self.keys = nn.Parameter(torch.randn(shape) * std)
         self.values = nn.Parameter(torch.randn(shape) * std) if values else None
 
-    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-        """q . a, each query's products with all vectors gathered by distance."""
-        with full_precision(q):
-            products = q @ float32(self.keys, q.device).to(q.dtype).mT
-        index = self._index(q_positions, k_positions)
-        return products.gather(-1, index.expand(*products.shape[:-1], -1))
-
-    def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
-        """Weights summed by distance, times the vectors of the values."""
-        if self.values is None:
-            return None
-        index = self._index(q_positions, k_positions).expand_as(weights)
-        by_distance = weights.new_zeros(*weights.shape[:-1], len(self.values)).scatter_add(-1, index, weights)
-        with full_precision(weights):
-            return by_distance @ float32(self.values, weights.device).to(weights.dtype)
-
-    def _index(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-        """The row of each pair, [1 or B, 1, T, S]."""
-        check_positions(q_positions)
-        check_positions(k_positions)
-        relative = k_positions.long()[..., None, :] - q_positions.long()[..., :, None]
-        index = relative.clamp(-self.max_distance, self.max_future) + self.max_distance
-        return index[None, None] if index.dim() == 2 else index[:, None]
+    def vectors(self) -> tuple[Tensor, Tensor | None]:
+        """`keys` and `values`."""
+        return self.keys, self.values
 
     def extra_repr(self) -> str:
         """What `print(model)` shows."""
