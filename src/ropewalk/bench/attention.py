@@ -1,6 +1,6 @@
 """Attention with a bias or a window, timed beside torch's causal attention without either."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from ropewalk.attention import attend
 from ropewalk.bench.clock import interleaved
 from ropewalk.bench.ratios import against
-from ropewalk.modules import ALiBi, Encoding, T5Bias
+from ropewalk.modules import ALiBi, Encoding, Shaw, T5Bias
 
 HEADS, TOKENS, WIDTH, WINDOW = 4, 4096, 64, 256
 LIMIT = "causal attention"
@@ -20,9 +20,16 @@ Call = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def entry(
-    name: str, ways: dict[str, Call], target: float, rounds: int, *, backward: bool = False, exact: Call | None = None
+    name: str,
+    ways: dict[str, Call],
+    target: float,
+    rounds: int,
+    *,
+    backward: bool = False,
+    exact: Call | None = None,
+    learnt: Sequence[Tensor] = (),
 ) -> dict[str, Any]:
-    """One job of the result: each way over causal attention."""
+    """One job of the result: each way over causal attention. `learnt` are parameters that get a gradient too."""
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, HEADS, TOKENS, WIDTH, generator=random) for _ in range(3))
     torch.compiler.reset()
@@ -30,7 +37,10 @@ def entry(
     with torch.inference_mode(not backward):
         errors = _errors(ways, exact, q, k, v)
         each: dict[str, Call] = {LIMIT: causal, **ways}
-        seconds = interleaved({way: _timed(call, q, k, v, backward) for way, call in each.items()}, rounds)
+        wanted = {way: () if way == LIMIT else learnt for way in each}
+        seconds = interleaved(
+            {way: _timed(call, (q, k, v), backward, wanted[way]) for way, call in each.items()}, rounds
+        )
     what = LIMIT + (", forward and backward" if backward else "")
     return {
         "job": name, "shape": [1, HEADS, HEADS, TOKENS, WIDTH], "dtype": "float32", "layout": "-", "axes": "bhtd",
@@ -45,17 +55,17 @@ def _errors(ways: dict[str, Call], exact: Call | None, q: Tensor, k: Tensor, v: 
     return {name: float((call(q, k, v).detach().double() - expected).abs().max()) for name, call in ways.items()}
 
 
-def _timed(call: Call, q: Tensor, k: Tensor, v: Tensor, backward: bool) -> Callable[[], object]:
+def _timed(call: Call, qkv: Sequence[Tensor], backward: bool, learnt: Sequence[Tensor]) -> Callable[[], object]:
     if not backward:
-        return partial(call, q, k, v)
-    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-    upstream = torch.randn_like(q)
-    return lambda: torch.autograd.grad(call(*leaves), leaves, upstream)
+        return partial(call, *qkv)
+    leaves = [x.detach().requires_grad_() for x in qkv]
+    upstream = torch.randn_like(qkv[0])
+    return lambda: torch.autograd.grad(call(*leaves), [*leaves, *learnt], upstream)
 
 
 def _biased(encoding: Encoding) -> dict[str, Call]:
     """Ours, and torch's attention with a mask that is ready or is made in each call."""
-    ready = _mask(encoding, torch.float32)
+    ready = _mask(encoding, torch.float32).detach()
     ours: Any = partial(attend, causal=True, encoding=encoding)
     return {
         "ropewalk": ours,
@@ -69,7 +79,7 @@ def _biased(encoding: Encoding) -> dict[str, Call]:
 def _mask(encoding: Encoding, dtype: torch.dtype) -> Tensor:
     positions = torch.arange(TOKENS)
     bias: Any = encoding.bias(positions, positions)
-    return bias.detach().to(dtype).masked_fill(positions > positions[:, None], -torch.inf)[None]
+    return bias.to(dtype).masked_fill(positions > positions[:, None], -torch.inf)[None]
 
 
 def _exact(encoding: Encoding) -> Call:
@@ -109,8 +119,43 @@ def _window(rounds: int) -> dict[str, Any]:
     return entry(f"window of {WINDOW}", {"ropewalk": ours} | _flex(None, WINDOW), 0.49, rounds)
 
 
-def _t5(rounds: int) -> dict[str, Any]:
+def _gathered(encoding: Shaw, *, skew: bool) -> Call:
+    """torch's attention with a mask that holds q . a of each pair: gathered, or skewed into place."""
+    positions = torch.arange(TOKENS)
+    future = positions > positions[:, None]
+    clip = (torch.arange(-TOKENS + 1, TOKENS) + encoding.max_distance).clamp(0, len(encoding.keys) - 1)
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if skew:
+            by_distance = (q @ encoding.keys.to(q.dtype).mT)[..., clip]
+            strides = (*by_distance.stride()[:2], by_distance.shape[-1] - 1, 1)
+            relation = by_distance.as_strided((*q.shape[:3], TOKENS), strides, TOKENS - 1)
+        else:
+            relation = encoding.relation(q, k, positions, positions)
+        mask = (relation * WIDTH**-0.5).masked_fill(future, -torch.inf)
+        return scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    return call
+
+
+def _shaw(rounds: int) -> dict[str, Any]:
+    encoding = Shaw(WIDTH, 16, values=False).requires_grad_(False)
+    exact, gathered, skewed = (_gathered(encoding, skew=skew) for skew in (False, False, True))
+    ours: Any = partial(attend, causal=True, encoding=encoding)
+    ways = {"ropewalk": ours, "gathered": gathered, "skewed": skewed}
+    return entry("shaw attention", ways, 2.0, rounds, exact=lambda *qkv: exact(*(x.double() for x in qkv)))
+
+
+def _t5_with_backward(rounds: int) -> dict[str, Any]:
     encoding = T5Bias(HEADS)
+    ways = _biased(encoding)
+    del ways["a mask, ready"]  # which learns nothing
+    learnt = [encoding.weight]
+    return entry("t5 attention with backward", ways, 2.4, rounds, backward=True, learnt=learnt)
+
+
+def _t5(rounds: int) -> dict[str, Any]:
+    encoding = T5Bias(HEADS).requires_grad_(False)
     torch.nn.init.normal_(encoding.weight)
     return entry("t5 attention", _biased(encoding), 2.4, rounds, exact=_exact(encoding))
 
@@ -121,4 +166,6 @@ TIMED = {
     "alibi attention with backward": _alibi_with_backward,
     f"window of {WINDOW}": _window,
     "t5 attention": _t5,
+    "t5 attention with backward": _t5_with_backward,
+    "shaw attention": _shaw,
 }
