@@ -183,6 +183,12 @@ def test_a_gguf_goes_to_llama_cpp_as_it_is():
     assert recipe_for("llama.cpp", spec, "a b/m.gguf").text == "llama-server -m 'a b/m.gguf' -c 8192\n"
     assert "gguf_file='m.gguf'" in recipe_for("transformers", spec, "a/m.gguf").text
     assert recipe_for("vllm", spec, "m.gguf").status == "refused"
+    scaled = {recipe.engine: recipe.status for recipe in recipes(planned("yarn"), "m.gguf")}
+    assert scaled == dict.fromkeys(ENGINES, "refused") | {"llama.cpp": "documented"}
+    newer = {key: value for key, value in LLAMA.items() if key != "rope_theta"}
+    newer["rope_parameters"] = {"rope_type": "default", "rope_theta": 100_000.0}  # as transformers 5 reads a GGUF
+    assert recipe_for("transformers-4", from_config(newer), "m.gguf").status == "run here"
+    assert recipe_for("transformers-4", from_config(newer), "DIR").status == "refused"
 
 
 def test_names_are_quoted():

@@ -12,7 +12,7 @@ UNREAD = "unread-by-transformers-4"
 
 def transformers_5(spec: ModelSpec, name: str) -> Recipe:
     """Load it as it is, or hand the same keys to the checkpoint that it was made from."""
-    if reason := no("transformers 5", spec.scaling):
+    if reason := _dropped(spec, name) or no("transformers 5", spec.scaling):
         return Recipe("transformers", REFUSED, "", SOURCE_5, reason)
     text = _load(name)
     if can_be_restated(spec):
@@ -23,14 +23,25 @@ def transformers_5(spec: ModelSpec, name: str) -> Recipe:
 
 def transformers_4(spec: ModelSpec, name: str) -> Recipe:
     """The same in the older spelling; refused where the config has the newer one alone."""
-    unread = [finding.message for finding in spec.findings if finding.code == UNREAD]
-    if reason := refusal("transformers 4.57", spec) or "; ".join(unread):
+    if reason := _dropped(spec, name) or refusal("transformers 4.57", spec) or _unread(spec, name):
         return Recipe("transformers-4", REFUSED, "", SOURCE_4, reason)
     text = _load(name)
     if can_be_restated(spec):
         keys = overrides(spec)
         text += _override({key: value for key, value in keys.items() if key != "rope_parameters"})
     return Recipe("transformers-4", RUN, text, SOURCE_4)
+
+
+def _dropped(spec: ModelSpec, name: str) -> str:
+    if not name.endswith(".gguf") or spec.scaling is None:
+        return ""
+    return "it drops the scaling of a GGUF; give the checkpoint that it was converted from"
+
+
+def _unread(spec: ModelSpec, name: str) -> str:
+    """A GGUF has no spelling of its own: each transformers reads it into the one it has."""
+    lost = [finding.message for finding in spec.findings if finding.code == UNREAD]
+    return "" if name.endswith(".gguf") else "; ".join(lost)
 
 
 def _load(name: str) -> str:
