@@ -24,6 +24,8 @@ def test_extend_leaves_a_checkpoint_and_a_report(extended, tiny):
     assert [m["method"] for m in report["methods"]] == ["crop", "none", "yarn", "llama3"]
     assert report["chosen"] in ("yarn", "llama3")
     assert f"{report['chosen']} (chosen)" in outcome.out
+    assert "Read by transformers 5, transformers 4.57, vLLM, SGLang" in outcome.out
+    assert f"ropewalk recipe {out}" in outcome.out
     assert report["chosen"] in (out / "report.html").read_text()
     spec = from_config(out)
     assert (spec.native_length, spec.max_length) == (64, 128)

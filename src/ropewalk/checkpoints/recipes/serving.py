@@ -28,7 +28,8 @@ SGLANG = (
     "at 0b1fd02) and Qwen's model cards, read in December 2026"
 )
 OLD_LONGROPE = (
-    "# vLLM older than 0.11.1 turns the token just past the native length as if it were the first (its #27431)\n"
+    "# needs a vLLM with its pull request 27431 (October 2025): before, the token just past the native length could be "
+    "turned as if it were the first\n"
 )
 GGUF = "of a GGUF it reads neither scaling nor base as llama.cpp does; give the checkpoint that it was converted from"
 
