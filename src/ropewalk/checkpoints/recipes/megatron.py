@@ -5,9 +5,9 @@ from ropewalk.checkpoints.spec import ModelSpec
 from ropewalk.scaling import Llama3
 
 SOURCE = (
-    "Megatron-LM's code: --rotary-base and its kin in megatron/training/arguments.py, gpt_builder in "
-    "megatron/training/models/gpt_builders.py at fcb181a (what it hands on), RotaryEmbedding in "
-    "megatron/core/models/common/embeddings/rotary_pos_embedding.py at 00caa53, read in December 2026"
+    "Megatron-LM's code at 00caa53: megatron/training/arguments.py (the flags), gpt_builders.py (what it hands on), "
+    "megatron/core/models/common/embeddings/rotary_pos_embedding.py; gpt_builders.py at fcb181a too; read in "
+    "December 2026"
 )
 
 
