@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo
 REAL := .cache/real
+READERS := .cache/readers
 
 .PHONY: help bench bench-memory bench-model compare compare-quick demo demo-real test test-4.57 test-kernels test-peers test-triton lint figures train clean
 
@@ -19,7 +20,7 @@ help:
 	@echo "make bench      rotation and attention against their limits and other people's code (five minutes, nothing else running)"
 	@echo "make bench-model  SmolLM2-135M before and after rw.patch"
 	@echo "make bench-memory  peak memory of attention at 8192 and 32768 tokens (ten minutes)"
-	@echo "make test-4.57  load what we write in transformers 4.57, in an environment of its own"
+	@echo "make test-4.57  what we write, in transformers 4.57 as in 5: frequencies and logits; in an environment of its own"
 	@echo "make test-kernels  all of make test with the kernels and without them, and the kernels' own under the address sanitizer"
 	@echo "make test-triton  the GPU's kernel in Triton's interpreter, in an environment of its own"
 	@echo "make test-peers  torchtune's rotary, in an environment of its own"
@@ -85,6 +86,8 @@ compare: .cache/plays.txt
 test-4.57: $(STAMP)
 	$(PYTHON) -m venv .venv-4.57
 	.venv-4.57/bin/pip install --quiet -c constraints-4.57.txt -e '.[test]'
+	$(BIN)/python recipes/extended_by_every_method.py $(READERS)
+	READERS=$(abspath $(READERS)) .venv-4.57/bin/pytest -m slow tests/checkpoints/test_two_transformers.py
 	.venv-4.57/bin/pytest -m "not slow" tests/checkpoints
 
 test-triton: $(STAMP)

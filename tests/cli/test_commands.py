@@ -24,6 +24,8 @@ def test_extend_leaves_a_checkpoint_and_a_report(extended, tiny):
     assert [m["method"] for m in report["methods"]] == ["crop", "none", "yarn", "llama3"]
     assert report["chosen"] in ("yarn", "llama3")
     assert f"{report['chosen']} (chosen)" in outcome.out
+    assert "Read by transformers 5, transformers 4.57, vLLM, SGLang" in outcome.out
+    assert f"ropewalk recipe {out}" in outcome.out
     assert report["chosen"] in (out / "report.html").read_text()
     spec = from_config(out)
     assert (spec.native_length, spec.max_length) == (64, 128)
@@ -207,3 +209,38 @@ def test_version(ropewalk):
     from ropewalk import __version__
 
     assert ropewalk("--version").out.strip() == f"ropewalk {__version__}"
+
+
+def test_recipe_says_what_to_run_on_what_extend_wrote(ropewalk, extended, tmp_path):
+    out, report = extended[0], json.loads((extended[0] / "report.json").read_text())
+    outcome = ropewalk("recipe", out, "--json")
+    assert outcome.code == 0, outcome.err
+    printed = json.loads(outcome.out)
+    assert (printed["model"], printed["native_length"], printed["max_length"]) == (str(out), 64, 128)
+    assert printed["extended"] is True
+    engines = [recipe["engine"] for recipe in printed["recipes"]]
+    assert engines == ["transformers", "transformers-4", "vllm", "sglang", "llama.cpp", "megatron"]
+    named = json.loads(json.dumps(printed["recipes"]).replace(str(out), "DIR"))
+    assert named == report["recipes"]  # what the report gave to paste, under the folder's own name
+
+    table = ropewalk("recipe", out)
+    for recipe in printed["recipes"]:
+        assert f"{recipe['engine']} {recipe['status']}" in table.out
+        assert (recipe["text"].strip() or recipe["reason"]) in table.out
+        assert "".join(recipe["source"].split()) in "".join(table.out.split())
+
+
+def test_recipe_for_one_engine(ropewalk, tiny, extended):
+    alone = ropewalk("recipe", extended[0], "--for", "vllm")
+    assert alone.code == 0
+    assert f"vllm serve {extended[0]} --max-model-len 128" in alone.out
+    assert "sglang" not in alone.out
+    refused = ropewalk("recipe", extended[0], "--for", "megatron")
+    assert refused.code == 1
+    assert "megatron refused" in refused.out
+    unknown = ropewalk("recipe", extended[0], "--for", "llamacpp")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "unknown engine 'llamacpp'; did you mean 'llama.cpp'?" in unknown.err
+    assert "nothing is needed but its length" in ropewalk("recipe", tiny).out
+    preset = ropewalk("recipe", "llama-3.1-8b", "--for", "vllm")
+    assert "vllm serve DIR --max-model-len 131072" in preset.out

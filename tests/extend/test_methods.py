@@ -1,10 +1,11 @@
 import math
+import re
 
 import pytest
 import torch
 
-from ropewalk import RopewalkError
-from ropewalk.checkpoints.readers import READERS, readers, writable
+from ropewalk import LongRoPE, RopewalkError, YaRN
+from ropewalk.checkpoints.readers import readers, writable
 from ropewalk.extend import METHODS, scaling_for
 from ropewalk.extend.methods import DEFAULT, beta_fast
 
@@ -31,17 +32,47 @@ def test_an_unknown_method_names_the_nearest():
         scaling_for("lama3", 4.0, 4096)
 
 
+# DESIGN.md's table of method by reader: the first word of each answer.
+YES, NO, IF = "yes", "no", "yes, if"
+TABLE = {
+    "linear": (YES, YES, YES, YES, YES, NO),
+    "ntk": (YES, YES, YES, YES, YES, IF),
+    "ntk-critical": (YES, YES, YES, YES, YES, IF),
+    "yarn": (YES, YES, YES, YES, YES, NO),
+    "yarn-paper": (YES, YES, YES, NO, NO, NO),
+    "llama3": (YES, YES, YES, YES, YES, NO),
+    "mrrope": (YES, YES, YES, NO, NO, NO),
+    "dynamic": (NO,) * 6,
+    "dynamic-linear": (NO,) * 6,
+}
+
+
 def test_readers_are_those_of_the_table():
-    """DESIGN.md's table: method by reader."""
-    answers = {name: readers(scaling_for(name, 4.0, 4096)) for name in METHODS}
-    llama_cpp = READERS[-1]
-    for name in ("linear", "ntk", "ntk-critical", "yarn", "llama3"):
-        assert set(answers[name].values()) == {"yes"}
-    for name in ("yarn-paper", "mrrope"):
-        assert answers[name].pop(llama_cpp).startswith("no: ")
-        assert set(answers[name].values()) == {"yes"}
-    for name in ("dynamic", "dynamic-linear"):
-        assert all(answer.startswith("no: ") for answer in answers[name].values())
+    for name in METHODS:
+        answers = readers(scaling_for(name, 4.0, 8192)).values()
+        assert tuple(IF if a.startswith(IF) else a.partition(":")[0] for a in answers) == TABLE[name], name
+
+
+def test_readers_that_take_one_temperature_alone():
+    """Nothing but transformers reads attention_factor beside yarn."""
+    for odd in (YaRN(4.0, 8192, attention_factor=1.0), YaRN(4.0, 8192, mscale=1.0, mscale_all_dim=1.0)):
+        answers = readers(odd)
+        assert {answer for name, answer in answers.items() if name.startswith("transformers")} == {"yes"}
+        for name in ("vLLM", "SGLang", "llama.cpp converter (Llama)"):
+            assert re.search(r"^no: .* computes 1.13863 where 1 is meant$", answers[name]), name
+    assert readers(YaRN(4.0, 8192, attention_factor=0.1 * math.log(4) + 1))["vLLM"] == "yes"
+
+
+def test_llama_cpp_takes_betas_as_flags_alone_and_whole_pairs_alone():
+    llama_cpp = "llama.cpp converter (Llama)"
+    assert "--yarn-beta-fast 7.27 --yarn-beta-slow 1" in readers(scaling_for("yarn", 4.0, 256))[llama_cpp]
+    assert "whole pairs" in readers(YaRN(4.0, 8192, truncate=False))[llama_cpp]
+
+
+def test_two_sets_of_factors_are_one_in_vllm():
+    two, one = LongRoPE([1.0] * 8, [2.0] * 8, 64), LongRoPE([2.0] * 8, [2.0] * 8, 64)
+    assert readers(two)["vLLM"].startswith("no: it keeps the long factors")
+    assert readers(one)["vLLM"] == "yes"
 
 
 def test_every_default_method_can_be_written():

@@ -1,5 +1,6 @@
 """report.html: complete, self-contained, and safe whatever the names are."""
 
+import html
 import json
 import re
 
@@ -22,6 +23,16 @@ def test_it_says_what_the_json_says(report):
         assert f"{method['short_cost']:+.3f}" in page
     assert "reloaded in transformers" in page
     assert report["versions"]["torch"] in page
+
+
+def test_every_engine_has_its_recipe_or_a_reason(report):
+    page = html.unescape(render(report))
+    assert {recipe["status"] for recipe in report["recipes"]} == {"run here", "documented", "refused"}
+    for recipe in report["recipes"]:
+        assert f"<b>{recipe['engine']}</b>: {recipe['status']}" in page
+        assert (recipe["text"] or recipe["reason"]).strip() in page
+        assert recipe["source"] in page
+    assert "&lt;script" in render({**report, "recipes": [{**report["recipes"][0], "text": "<script>"}]})
 
 
 def test_it_fetches_nothing(report):

@@ -50,6 +50,11 @@ def load(source: str | Path, *, dtype: torch.dtype = torch.float32) -> Checkpoin
     spec = from_config(path)
     folder, safe = where(path)
     if path.suffix == ".gguf":
+        if spec.scaling is not None:
+            raise RopewalkError(
+                f"{path}: it states a scaling ({spec.scaling}), which transformers drops from a GGUF; use the "
+                "checkpoint that it was converted from"
+            )
         weights = {"quantization_config": transformers().GgufConfig(dequantize=True)}
     else:
         check_weights(path)

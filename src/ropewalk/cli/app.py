@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import ropewalk
-from ropewalk.cli import bench, compare, extend, inspect, measure, models, plot, verify
+from ropewalk.cli import bench, compare, extend, inspect, measure, models, plot, recipe, verify
 
 app = typer.Typer(
     help="Position encodings of Transformers, and how far a model reads.",
@@ -18,6 +18,7 @@ app.command("inspect")(inspect.inspect)
 app.command("models")(models.models)
 app.command("measure")(measure.measure)
 app.command("extend")(extend.extend)
+app.command("recipe")(recipe.recipe)
 app.command("compare")(compare.compare)
 app.command("bench")(bench.bench)
 app.command("verify")(verify.verify)

@@ -56,5 +56,9 @@ def extend(
         console.print(
             f"{out}/report.html" + (f" and the checkpoint in {out}" if chosen else ""), highlight=False, soft_wrap=True
         )
+        if chosen:
+            takes = [name for name, answer in report["readers"].items() if answer.startswith("yes")]
+            told = f"Read by {', '.join(takes)}; how: ropewalk recipe {out}"
+            console.print(told, highlight=False, markup=False, soft_wrap=True)
     if report["chosen"] is None:
         raise typer.Exit(1)

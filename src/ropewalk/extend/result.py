@@ -10,6 +10,7 @@ import torch
 
 import ropewalk
 from ropewalk.checkpoints.readers import readers
+from ropewalk.checkpoints.recipes import recipes
 from ropewalk.checkpoints.spec import position_keys
 from ropewalk.extend.choose import eligible, usable_length
 from ropewalk.extend.measuring import Measured, Measurement
@@ -70,6 +71,7 @@ def report_json(
 ) -> dict[str, Any]:
     """The content of report.json."""
     scaling = plan.scalings[chosen.method] if chosen else None
+    planned = plan.spec.extended(scaling, plan.target) if scaling else None
     return {
         "schema_version": SCHEMA_VERSION,
         "model": plan.model.resolve().name,
@@ -83,9 +85,10 @@ def report_json(
         "protocol": protocol(plan, measurement),
         "methods": [method_result(plan, measurement, measured) for measured in measurement.methods],
         "chosen": chosen.method if chosen else None,
-        "config": position_keys(plan.spec.extended(scaling, plan.target).to_config()) if scaling else None,
+        "config": position_keys(planned.to_config()) if planned else None,
         "verified": verified,
         "readers": readers(scaling) if scaling else None,
+        "recipes": [recipe.to_dict() for recipe in recipes(planned, "DIR")] if planned else [],
         "versions": versions(),
         "seconds": round(seconds, 1),
     }
