@@ -117,16 +117,31 @@ def test_a_fault_of_our_own_is_said_without_a_traceback(ropewalk, monkeypatch, t
 
 
 def test_a_full_disk_and_a_stop(extend, monkeypatch, tmp_path):
-    for error, code in ((OSError(28, "No space left on device"), 3), (KeyboardInterrupt(), 130)):
+    """What was measured stays, so that it can be gone on with; nothing else does."""
+    for more, error, code in (((), OSError(28, "No space left"), 3), (("--resume",), KeyboardInterrupt(), 130)):
 
         def fail(*_, error=error):
             raise error
 
         monkeypatch.setattr("ropewalk.extend.run.write_checkpoint", fail)
-        outcome = extend()
+        outcome = extend(*more)
         assert outcome.code == code
         assert not (tmp_path / "out").exists()
-        assert not list(tmp_path.glob(".out*"))
+        (left,) = tmp_path.glob(".out*")
+        assert not [entry for entry in left.iterdir() if entry.is_dir()]
+    assert "the same command with --resume goes on" in outcome.err
+    assert "add --resume to go on with it, or remove it" in extend().err
+
+
+def test_a_stop_before_anything_was_measured_leaves_nothing(extend, monkeypatch, tmp_path):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ropewalk.extend.run.prepare", stop)
+    outcome = extend()
+    assert outcome.code == 130
+    assert "--resume" not in outcome.err
+    assert not list(tmp_path.glob(".out*"))
 
 
 def test_ctrl_c_is_said(ropewalk, monkeypatch):

@@ -20,14 +20,18 @@ CARRIED = ("*.safetensors", "*.safetensors.index.json", "tokenizer*", "special_t
 
 
 @contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
+def whole_folder(out: Path, within: Path | None = None) -> Iterator[Path]:
     """A folder to fill, renamed to `out` when the block ends well and removed when it does not.
+
+    Args:
+        out: where it shall be.
+        within: the folder, on the same file system, that holds it until then; left out, the one that holds `out`.
 
     Raises:
         RopewalkError: `out` exists already, or its parent does not.
     """
     refuse_existing(out)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=within or out.parent))
     try:
         yield unfinished
         unfinished.chmod(0o755)

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ropewalk.checkpoints.load import SHIPPED
+from ropewalk.cli.progress import resumable
 from ropewalk.cli.shared import Json, print_json
 from ropewalk.compare.contestants import CONTESTANTS
 from ropewalk.compare.protocol import Protocol
@@ -56,7 +57,7 @@ def compare(
     protocol = Protocol(length=length, steps=steps)
     texts = Text.read(text or _plays(TRAIN), held_out or _plays(HELD_OUT), protocol.longest)
     names = [name.strip() for name in encodings.split(",") if name.strip()] + (encoding or [])
-    with _watched() as ended:
+    with resumable(out / "runs"), _watched() as ended:
         result = run(protocol, texts, names, range(seeds), out, jobs=jobs, resume=resume, ended=ended)
     result = write_comparison(result, out)
     if as_json:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ropewalk.cli.progress import resumable, watched
 from ropewalk.cli.shared import (
     Documents,
     Json,
@@ -16,8 +17,8 @@ from ropewalk.cli.shared import (
     method_table,
     model_and_texts,
     print_json,
-    watched,
 )
+from ropewalk.extend.kept import beside
 from ropewalk.extend.methods import DEFAULT
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.run import extend as run
@@ -35,6 +36,7 @@ def extend(
     documents: Documents = 48,
     trials: Trials = 12,
     tolerance: Tolerance = TOLERANCE,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run to DIR was stopped.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure every method, choose one, write the checkpoint, verify it and report.
@@ -44,8 +46,8 @@ def extend(
     path, texts = model_and_texts(model, text)
     named = tuple(name.strip() for name in methods.split(",") if name.strip())
     plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance)
-    with watched(plan) as watch:
-        report = run(plan, out, watch=watch)
+    with resumable(beside(out)), watched() as watch:
+        report = run(plan, out, resume=resume, watch=watch)
     if as_json:
         print_json(report)
     else:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ropewalk.cli.progress import watched
 from ropewalk.cli.shared import (
     Documents,
     Json,
@@ -15,10 +16,10 @@ from ropewalk.cli.shared import (
     method_table,
     model_and_texts,
     print_json,
-    watched,
 )
 from ropewalk.extend.measuring import measure as run
 from ropewalk.extend.measuring import prepare
+from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.result import SCHEMA_VERSION, method_result, protocol, versions
 from ropewalk.measure.verdict import TOLERANCE
@@ -45,11 +46,9 @@ def measure(
     """
     path, texts = model_and_texts(model, text)
     plan = make_plan(path, texts, length, (method,), documents=documents, trials=trials, tolerance=tolerance)
-    with watched(plan) as watch:
+    with watched() as watch:
         watch.stage("loading the model")
-        stretches, checkpoint = prepare(plan)
-        watch.begin(len(stretches))
-        measurement = run(plan, stretches, checkpoint, watch.progress)
+        measurement = run(plan, *prepare(plan), Passes(told=watch.progress))
     results = [method_result(plan, measurement, measured) for measured in measurement.methods]
     if as_json:
         asked = next(result for result in results if result["method"] == method)

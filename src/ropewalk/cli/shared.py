@@ -1,20 +1,13 @@
-"""What the measuring commands share: arguments, defaults, the progress bar and the table."""
+"""What the measuring commands share: arguments, defaults and the table."""
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ropewalk.checkpoints.load import SHIPPED
-from ropewalk.extend.plan import Plan
-from ropewalk.extend.run import Watch
 
 Model = Annotated[
     Path | None,
@@ -39,29 +32,6 @@ def model_and_texts(model: Path | None, texts: list[Path] | None) -> tuple[Path,
 def print_json(content: dict[str, Any]) -> None:
     """JSON on stdout, and nothing else there."""
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
-
-
-@contextmanager
-def watched(plan: Plan) -> Iterator[Watch]:
-    """A progress bar on stderr, with an estimate of the time left; silent where stderr is no terminal."""
-    console = Console(file=sys.stderr)  # the stream itself: loading holds `sys.stderr` back
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, disable=not console.is_terminal, redirect_stderr=False) as bar:
-        task = bar.add_task("", total=None)
-        yield Watch(
-            stage=lambda text: bar.update(task, description=text),
-            begin=lambda documents: bar.update(task, total=_tokens_expected(plan, documents)),
-            progress=lambda method, tokens: bar.update(task, description=method, advance=tokens),
-        )
-
-
-def _tokens_expected(plan: Plan, documents: int) -> int:
-    """Tokens that all passes together take; length-dependent methods pass once a bucket end."""
-    crop = documents * (plan.native + plan.native * -(-(plan.target - plan.native) // plan.edges[1]))
-    reading = plan.trials * sum(plan.contexts)
-    once, stepped = documents * plan.target, documents * sum(plan.edges[1:])
-    curves = once + sum(stepped if scaling.depends_on_length else once for scaling in plan.scalings.values())
-    return crop + curves + reading * (1 + len(plan.scalings))
 
 
 def method_table(native: int, target: int, methods: list[dict[str, Any]], chosen: str | None = None) -> Table:

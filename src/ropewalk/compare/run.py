@@ -5,18 +5,17 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import torch
-from filelock import FileLock, Timeout
 from safetensors.torch import save_model
 
 from ropewalk._errors import RopewalkError
+from ropewalk._files import alone, replace_text
 from ropewalk.compare.claims import claims
 from ropewalk.compare.contestants import code_digest, contestant
 from ropewalk.compare.protocol import Protocol
@@ -63,7 +62,7 @@ def compare(
     for name in names:
         untrained(contestant(name), protocol, 0)
     folder = _opened(out, protocol, text, names, resume)
-    with _alone(folder):
+    with alone(folder, f"{out}: another comparison"):
         return _all_runs(folder, protocol, text, names, seeds, jobs, ended)
 
 
@@ -124,18 +123,6 @@ def _opened(out: Path, protocol: Protocol, text: Text, names: Sequence[str], res
     (out / "runs").mkdir(parents=True, exist_ok=True)
     replace_text(path, json.dumps(stated, indent=2))
     return out / "runs"
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Two processes in one folder would do every run twice."""
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise RopewalkError(
-            f"{folder.parent}: another comparison is at work there; wait for it, or give another folder"
-        ) from None
 
 
 def _difference(held: dict[str, Any], stated: dict[str, Any]) -> str | None:
@@ -200,10 +187,3 @@ def _result(future: Future[dict[str, Any]], name: str) -> dict[str, Any]:
         raise
     except Exception as error:
         raise RopewalkError(f"compare: the run of {name!r} failed: {type(error).__name__}: {error}") from error
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)

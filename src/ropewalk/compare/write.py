@@ -8,8 +8,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from ropewalk._files import replace_text
 from ropewalk.compare.literature import LITERATURE
-from ropewalk.compare.run import replace_text
 from ropewalk.extend.result import versions
 from ropewalk.plots.comparison import comparison, scaling_comparison
 from ropewalk.report.comparison import render

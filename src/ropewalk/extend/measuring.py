@@ -1,14 +1,16 @@
 """Measure a loaded model under every method of a plan, on the same tokens."""
 
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ropewalk.checkpoints.load import Checkpoint, load
 from ropewalk.checkpoints.patch import scaled
 from ropewalk.checkpoints.tokenizer import Tokenizer
+from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import Plan
+from ropewalk.extend.progress import Cost, expected
 from ropewalk.measure.curves import Curve, crop_curve, full_curve, per_length_curve
 from ropewalk.measure.documents import Documents
 from ropewalk.measure.losses import LanguageModel
@@ -42,10 +44,6 @@ class Measurement:
     native_reads: bool
 
 
-# Told of progress: the method at hand, and tokens passed through the model since the last call.
-Progress = Callable[[str, int], None]
-
-
 def prepare(plan: Plan) -> tuple[Documents, Checkpoint]:
     """The stretches to be measured, and the model: the text is checked before the weights are read."""
     tokenizer = Tokenizer.load(plan.model)
@@ -53,20 +51,21 @@ def prepare(plan: Plan) -> tuple[Documents, Checkpoint]:
     return Documents.cut(texts, plan.target, plan.documents), load(plan.model)
 
 
-def measure(
-    plan: Plan, documents: Documents, checkpoint: Checkpoint, progress: Progress = lambda method, tokens: None
-) -> Measurement:
+def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Passes | None = None) -> Measurement:
     """The curves and readings of crop, none and every method of `plan`."""
-    bench = _Bench(plan, documents, checkpoint, progress)
-    crop, crop_context = bench.crop()
-    none = bench.curve("none", None)
+    passes = passes or Passes()
+    cost = Cost.of(plan.spec.config)
+    passes.expect(cost, expected(plan, len(documents), cost))
+    bench = _Bench(plan, documents, checkpoint, passes)
+    with passes.of_method("crop"):
+        crop, crop_context = bench.crop()
+    none, unscaled = bench.measured("none", None)
 
     def measured(name: str, curve: Curve, readings: list[Reading]) -> Measured:
         return Measured(name, curve, judge(curve, crop, none, plan.native, tolerance=plan.tolerance), tuple(readings))
 
-    results = [measured("crop", crop, []), measured("none", none, bench.read("none", None))]
-    for name, scaling in plan.scalings.items():
-        results.append(measured(name, bench.curve(name, scaling), bench.read(name, scaling)))
+    results = [measured("crop", crop, []), measured("none", none, unscaled)]
+    results += [measured(name, *bench.measured(name, scaling)) for name, scaling in plan.scalings.items()]
     within = [reading for reading in results[1].readings if reading.context <= plan.native]
     return Measurement(tuple(results), documents, crop_context, reads_to(within) > 0)
 
@@ -78,43 +77,46 @@ class _Bench:
     plan: Plan
     documents: Documents
     checkpoint: Checkpoint
-    progress: Progress
+    passes: Passes
 
     @property
     def model(self) -> LanguageModel:
-        return LanguageModel(self.checkpoint.hidden, self.checkpoint.head)
+        return LanguageModel(self.checkpoint.hidden, self.checkpoint.head, self.passes)
 
     def crop(self) -> tuple[Curve, float]:
-        tick = functools.partial(self.progress, "crop")
-        return crop_curve(self.model, self.documents.tokens, self.plan.edges, self.plan.native, tick)
+        self.passes.over("document", len(self.documents))
+        return crop_curve(self.model, self.documents.tokens, self.plan.edges, self.plan.native)
 
-    def curve(self, name: str, scaling: Scaling | None) -> Curve:
-        tick, tokens, edges = functools.partial(self.progress, name), self.documents.tokens, self.plan.edges
-        if self._depends_on_length(scaling):
-            return per_length_curve(self.model, tokens, edges, functools.partial(self.at_length, scaling), tick)
+    def measured(self, name: str, scaling: Scaling | None) -> tuple[Curve, list[Reading]]:
+        with self.passes.of_method(name):
+            return self.curve(scaling), self.read(scaling)
+
+    def curve(self, scaling: Scaling | None) -> Curve:
+        tokens, edges = self.documents.tokens, self.plan.edges
+        self.passes.over("document", len(tokens))
+        if self.plan.depends_on_length(scaling):
+            return per_length_curve(self.model, tokens, edges, functools.partial(self.at_length, scaling))
         with self.at_length(scaling, self.plan.target):
-            return full_curve(self.model, tokens, edges, tick)
+            return full_curve(self.model, tokens, edges)
 
-    def read(self, name: str, scaling: Scaling | None) -> list[Reading]:
+    def read(self, scaling: Scaling | None) -> list[Reading]:
         """Readings at growing distances, up to and with the first that fails past the native length."""
-        tick, plan = functools.partial(self.progress, name), self.plan
-        readings: list[Reading] = []
+        plan, readings = self.plan, list[Reading]()
         for context in plan.contexts:
-            with self.at_length(scaling, context if self._depends_on_length(scaling) else plan.target):
-                readings.append(
-                    measure_reading(self.model, self.documents.tokens, context, trials=plan.trials, tick=tick)
-                )
+            self.passes.over(f"copies at {context:,}:", plan.trials)
+            with self.at_length(scaling, context if plan.depends_on_length(scaling) else plan.target):
+                readings.append(measure_reading(self.model, self.documents.tokens, context, trials=plan.trials))
             if context > plan.native and reads_to(readings) != readings[-1].distance:
                 break
         return readings
 
-    def at_length(self, scaling: Scaling | None, length: int) -> AbstractContextManager[None]:
-        """The context in which the model has the frequencies of `scaling` for a sequence of `length` tokens."""
+    @contextmanager
+    def at_length(self, scaling: Scaling | None, length: int) -> Iterator[None]:
+        """The model has the frequencies of `scaling` for a sequence of `length` tokens."""
         if scaling is None:
-            return nullcontext()
+            yield
+            return
         layer = self.plan.spec.extended(scaling, self.plan.target).layers[0]
-        return scaled(self.checkpoint.model, layer.rotary(numerics="float32").frequencies(length))
-
-    def _depends_on_length(self, scaling: Scaling | None) -> bool:
-        acting = scaling or self.plan.spec.scaling
-        return acting is not None and acting.depends_on_length
+        frequencies = layer.rotary(numerics="float32").frequencies(length)
+        with scaled(self.checkpoint.model, frequencies), self.passes.under(frequencies):
+            yield

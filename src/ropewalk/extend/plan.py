@@ -44,6 +44,11 @@ class Plan:
         """Tokens that the model was trained to read."""
         return self.spec.length
 
+    def depends_on_length(self, scaling: Scaling | None) -> bool:
+        """Whether a sequence's length decides about its frequencies; None is the model as it is."""
+        acting = scaling or self.spec.scaling
+        return acting is not None and acting.depends_on_length
+
     def at_target(self, scaling: Scaling) -> Scaled:
         """The frequencies of `scaling` for a sequence of the target length, float64."""
         return self.spec.extended(scaling, self.target).layers[0].rotary().frequencies(self.target)

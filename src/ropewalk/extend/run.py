@@ -12,48 +12,68 @@ from ropewalk.checkpoints.readers import writable
 from ropewalk.checkpoints.verify import verify
 from ropewalk.checkpoints.write import whole_folder, write_checkpoint, write_json
 from ropewalk.extend.choose import choose
-from ropewalk.extend.measuring import Progress, measure, prepare
+from ropewalk.extend.kept import REPORT, Kept, arguments, keeping
+from ropewalk.extend.measuring import measure, prepare
 from ropewalk.extend.methods import DEFAULT
+from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import Plan
+from ropewalk.extend.progress import Progress
 from ropewalk.extend.result import report_json
 from ropewalk.report.html import write_report
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Callbacks for whoever watches: `stage` names what begins, `progress` counts tokens towards `begin`'s."""
+    """Callbacks for whoever watches: `stage` names what begins, `progress` is told of every pass."""
 
     stage: Callable[[str], None] = lambda text: None
-    begin: Callable[[int], None] = lambda documents: None
-    progress: Progress = lambda method, tokens: None
+    progress: Progress = lambda step: None
 
 
-def extend(plan: Plan, out: Path, *, watch: Watch = Watch()) -> dict[str, Any]:
+def extend(plan: Plan, out: Path, *, resume: bool = False, watch: Watch = Watch()) -> dict[str, Any]:
     """Measure every method, choose, write the checkpoint to `out`, reload and verify it, and report.
 
-    `out` appears when all of it is there. Where no method may be chosen it holds the report alone, and
-    "chosen" is None.
+    `out` appears when all of it is there. Until then a hidden folder beside it keeps every finished pass through the
+    model. Where no method may be chosen `out` holds the report alone, and "chosen" is None.
+
+    Args:
+        plan: what to measure.
+        out: a new folder.
+        resume: go on with the passes that a run to `out` had finished when it was stopped; it may have had other
+            methods and another tolerance, and must agree in all else.
+        watch: told how far it is.
+
+    Returns:
+        The content of report.json. With `resume` it is what an unstopped run would have given, and its `seconds`
+        count what was taken over.
 
     Raises:
-        RopewalkError: bad input, before anything is written.
-        VerificationError: the written checkpoint does not load as planned; nothing is left behind.
+        RopewalkError: bad input, before anything is written; something to resume, and no `resume`.
+        VerificationError: the written checkpoint does not load as planned; it is removed, the passes are kept.
     """
-    started = time.monotonic()
     if not any(writable(scaling) for scaling in plan.scalings.values()):
         named = ", ".join(map(repr, plan.scalings)) or "nothing"
         raise RopewalkError(f"no method to choose from: {named} cannot be written; give one of {', '.join(DEFAULT)}")
-    with whole_folder(out) as folder:
+    with keeping(out, arguments(plan), resume=resume) as kept:
+        return kept.finished(out) or _extended(plan, out, kept, watch)
+
+
+def _extended(plan: Plan, out: Path, kept: Kept, watch: Watch) -> dict[str, Any]:
+    started = time.monotonic()
+    with whole_folder(out, kept.folder) as folder:
         watch.stage("loading the model")
         documents, checkpoint = prepare(plan)
-        watch.begin(len(documents))
-        measurement = measure(plan, documents, checkpoint, watch.progress)
+        passes = Passes(kept, watch.progress)
+        measurement = measure(plan, documents, checkpoint, passes)
         chosen, verified = choose(plan, measurement), None
         if chosen is not None:
             watch.stage(f"writing and verifying {chosen.method}")
             verified = _write(plan, checkpoint, chosen.method, folder)
-        report = report_json(plan, measurement, chosen, verified, time.monotonic() - started)
-        write_json(folder / "report.json", report)
+        seconds = time.monotonic() - started + passes.taken_over
+        report = report_json(plan, measurement, chosen, verified, seconds)
+        write_json(folder / REPORT, report)
         write_report(report, folder / "report.html")
+        kept.ends_with(folder / REPORT)
     return report
 
 

@@ -14,7 +14,6 @@ from ropewalk.measure.documents import batches
 from ropewalk.measure.losses import LanguageModel, token_losses
 
 TOKENS_AT_ONCE = 8192
-Tick = Callable[[int], None]  # told how many tokens have just been passed through the model
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,9 @@ def bucket_edges(native: int, target: int) -> tuple[int, ...]:
     return (*range(0, target, width), target)
 
 
-def full_curve(model: LanguageModel, tokens: Tensor, edges: tuple[int, ...], tick: Tick = lambda _: None) -> Curve:
+def full_curve(model: LanguageModel, tokens: Tensor, edges: tuple[int, ...]) -> Curve:
     """One pass over each document; every bucket comes from it. For frequencies that ignore the length."""
-    rows = []
-    for rows_now in batches(len(tokens), tokens.shape[1], TOKENS_AT_ONCE):
-        rows.append(token_losses(model, tokens[rows_now]))
-        tick(tokens[rows_now].numel())
+    rows = [token_losses(model, tokens[now]) for now in batches(len(tokens), tokens.shape[1], TOKENS_AT_ONCE)]
     return Curve(torch.cat(rows).numpy(), edges)
 
 
@@ -72,7 +68,6 @@ def per_length_curve(
     tokens: Tensor,
     edges: tuple[int, ...],
     at_length: Callable[[int], AbstractContextManager[None]],
-    tick: Tick = lambda _: None,
 ) -> Curve:
     """One pass a bucket end, under the frequencies of that length. For length-dependent methods.
 
@@ -81,13 +76,11 @@ def per_length_curve(
     losses = np.full(tokens.shape, np.nan, dtype=np.float32)
     for start, end in itertools.pairwise(edges):
         with at_length(end):
-            losses[:, start:end] = full_curve(model, tokens[:, :end], (0, end), tick).losses[:, start:end]
+            losses[:, start:end] = full_curve(model, tokens[:, :end], (0, end)).losses[:, start:end]
     return Curve(losses, edges)
 
 
-def crop_curve(
-    model: LanguageModel, tokens: Tensor, edges: tuple[int, ...], native: int, tick: Tick = lambda _: None
-) -> tuple[Curve, float]:
+def crop_curve(model: LanguageModel, tokens: Tensor, edges: tuple[int, ...], native: int) -> tuple[Curve, float]:
     """Each token scored with the last native-length context only.
 
     Windows of `native` tokens advance by native/8 and score what is new; the first scores all it holds.
@@ -97,11 +90,11 @@ def crop_curve(
     """
     length, step = tokens.shape[1], max(1, native // 8)
     losses = np.full(tokens.shape, np.nan, dtype=np.float32)
-    losses[:, :native] = full_curve(model, tokens[:, :native], edges, tick).losses
+    losses[:, :native] = full_curve(model, tokens[:, :native], edges).losses
     contexts: list[int] = []
     for start in range(native, length, step):
         end = min(start + step, length)
-        window = full_curve(model, tokens[:, end - native : end], edges, tick).losses
+        window = full_curve(model, tokens[:, end - native : end], edges).losses
         losses[:, start:end] = window[:, native - (end - start) :]
         contexts += range(native - (end - start), native)
     return Curve(losses, edges), float(np.mean(contexts)) if contexts else float("nan")

@@ -1,5 +1,6 @@
 """Loss by position, in memory that grows with the length and not with length x vocabulary."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,18 +11,26 @@ from torch.nn.functional import cross_entropy
 from ropewalk._errors import RopewalkError
 
 CHUNK = 1024  # positions whose logits exist at one time
+# Called in place of every pass, with its tokens and positions and what computes it: to watch it, or to know it already.
+Around = Callable[[Tensor, Tensor | None, Callable[[], Tensor]], Tensor]
+
+
+def _computed(tokens: Tensor, positions: Tensor | None, compute: Callable[[], Tensor]) -> Tensor:
+    return compute()
 
 
 class LanguageModel(NamedTuple):
-    """A causal language model, as two callables.
+    """A causal language model, as callables.
 
     Attributes:
         hidden: (tokens [B, T], positions [B, T] or None) -> last hidden states [B, T, C].
         head: hidden states [..., C] -> logits [..., V].
+        around: (tokens, positions, compute) -> the losses that `token_losses` returns, which `compute()` would be.
     """
 
     hidden: Callable[[Tensor, Tensor | None], Tensor]
     head: Callable[[Tensor], Tensor]
+    around: Around = _computed
 
 
 def token_losses(
@@ -41,6 +50,10 @@ def token_losses(
     Raises:
         RopewalkError: a loss that is not finite; the message names the first position.
     """
+    return model.around(tokens, positions, functools.partial(_losses, model, tokens, positions, chunk))
+
+
+def _losses(model: LanguageModel, tokens: Tensor, positions: Tensor | None, chunk: int) -> Tensor:
     losses = torch.full(tokens.shape, torch.nan)
     with torch.inference_mode():
         states = model.hidden(tokens, positions)

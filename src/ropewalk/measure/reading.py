@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ropewalk.measure.curves import TOKENS_AT_ONCE, Tick
+from ropewalk.measure.curves import TOKENS_AT_ONCE
 from ropewalk.measure.documents import batches
 from ropewalk.measure.losses import LanguageModel, token_losses
 
@@ -46,9 +46,7 @@ def contexts(native: int, target: int) -> list[int]:
     return [context for context in (*range(step, target, step), target) if context >= SHORTEST]
 
 
-def measure_reading(
-    model: LanguageModel, documents: Tensor, context: int, *, trials: int, seed: int = 0, tick: Tick = lambda _: None
-) -> Reading:
+def measure_reading(model: LanguageModel, documents: Tensor, context: int, *, trials: int, seed: int = 0) -> Reading:
     """The gain of copies over as many strings without an original, at a distance of nearly `context`.
 
     A sequence is text whose head holds m strings and whose tail holds their copies, both spaced alike, so that
@@ -65,10 +63,7 @@ def measure_reading(
     pairs = max(1, min(16, context // (32 * STRING)))  # few, so that the distance is nearly the context
     texts = (documents[i % len(documents), :context] for i in range(trials))
     tokens = torch.stack([_sequence(text, pairs, alphabet, rng) for text in texts])
-    losses = []
-    for rows in batches(trials, context, TOKENS_AT_ONCE):
-        losses.append(token_losses(model, tokens[rows]))
-        tick(tokens[rows].numel())
+    losses = [token_losses(model, tokens[rows]) for rows in batches(trials, context, TOKENS_AT_ONCE)]
     tail = torch.cat(losses)[:, context - 2 * pairs * STRING :].numpy().reshape(trials, pairs, 2, STRING)[..., SKIPPED:]
     gain = float(tail[:, :, 1].mean(dtype=np.float64) - tail[:, :, 0].mean(dtype=np.float64))
     return Reading(context - 2 * pairs * STRING, context, gain, trials * pairs)
