@@ -10,6 +10,7 @@ from ropewalk.cli.shared import (
     Documents,
     Json,
     Model,
+    Needles,
     Text,
     Tolerance,
     Trials,
@@ -21,8 +22,9 @@ from ropewalk.cli.shared import (
 from ropewalk.extend.methods import DEFAULT
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.run import extend as run
+from ropewalk.measure.retrieval import DEPTHS
 from ropewalk.measure.verdict import TOLERANCE
-from ropewalk.report.html import verdict
+from ropewalk.report.words import verdict
 
 
 def extend(
@@ -34,6 +36,7 @@ def extend(
     methods: Annotated[str, typer.Option("--methods", metavar="A,B", help="Methods to compare.")] = ",".join(DEFAULT),
     documents: Documents = 48,
     trials: Trials = 12,
+    needles: Needles = DEPTHS,
     tolerance: Tolerance = TOLERANCE,
     as_json: Json = False,
 ) -> None:
@@ -43,7 +46,7 @@ def extend(
     """
     path, texts = model_and_texts(model, text)
     named = tuple(name.strip() for name in methods.split(",") if name.strip())
-    plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance)
+    plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance, needles=needles)
     with watched(plan) as watch:
         report = run(plan, out, watch=watch)
     if as_json:
@@ -51,10 +54,11 @@ def extend(
     else:
         console = Console()
         console.print(method_table(plan.native, plan.target, report["methods"], report["chosen"]))
-        chosen = next((m for m in report["methods"] if m["method"] == report["chosen"]), None)
-        console.print(verdict(report, chosen), highlight=False)
+        console.print(verdict(report, report["chosen"]), highlight=False)
         console.print(
-            f"{out}/report.html" + (f" and the checkpoint in {out}" if chosen else ""), highlight=False, soft_wrap=True
+            f"{out}/report.html" + (f" and the checkpoint in {out}" if report["chosen"] else ""),
+            highlight=False,
+            soft_wrap=True,
         )
     if report["chosen"] is None:
         raise typer.Exit(1)

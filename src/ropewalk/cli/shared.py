@@ -15,6 +15,7 @@ from rich.table import Table
 from ropewalk.checkpoints.load import SHIPPED
 from ropewalk.extend.plan import Plan
 from ropewalk.extend.run import Watch
+from ropewalk.measure.retrieval import DEPTHS
 
 Model = Annotated[
     Path | None,
@@ -25,6 +26,7 @@ Text = Annotated[
 ]
 Documents = Annotated[int, typer.Option(help="Stretches of text measured, at most.")]
 Trials = Annotated[int, typer.Option(help="Sequences of planted strings a distance; 0 leaves reading out.")]
+Needles = Annotated[int, typer.Option(help="Pass keys hidden in one text, 1 to 8; 0 leaves retrieval out.")]
 Tolerance = Annotated[float, typer.Option(help="Excess over crop that still counts as holding, nats a token.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
@@ -61,21 +63,23 @@ def _tokens_expected(plan: Plan, documents: int) -> int:
     reading = plan.trials * sum(plan.contexts)
     once, stepped = documents * plan.target, documents * sum(plan.edges[1:])
     curves = once + sum(stepped if scaling.depends_on_length else once for scaling in plan.scalings.values())
-    return crop + curves + reading * (1 + len(plan.scalings))
+    retrieval = -(-DEPTHS // plan.needles) * sum(plan.haystacks) if plan.needles else 0
+    return crop + curves + (reading + retrieval) * (1 + len(plan.scalings))
 
 
 def method_table(native: int, target: int, methods: list[dict[str, Any]], chosen: str | None = None) -> Table:
     """Every method in a line."""
     table = Table(title=f"{native:,} to {target:,} tokens", title_justify="left")
-    table.add_column("method")
-    for column in ("holds to", "95 % interval", "reads to", "usable", "short cost"):
+    table.add_column("method", no_wrap=True)
+    for column in ("holds to", "95 % interval", "reads to", "finds to", "usable", "short cost"):
         table.add_column(column, justify="right")
     for m in methods:
         name = f"{m['method']} (chosen)" if m["method"] == chosen else m["method"]
         holds = m["holds_to"]
-        cells = ["-"] * 4
+        cells = ["-"] * 5
         if holds:
-            interval, reads = f"{holds['low']:,}-{holds['high']:,}", m["reads_to"]
-            cells = [f"{holds['value']:,}", interval, "-" if reads is None else f"{reads:,}", f"{m['usable_length']:,}"]
+            reads, finds = ("-" if m[key] is None else f"{m[key]:,}" for key in ("reads_to", "finds_to"))
+            interval = f"{holds['low']:,}-{holds['high']:,}"
+            cells = [f"{holds['value']:,}", interval, reads, finds, f"{m['usable_length']:,}"]
         table.add_row(name, *cells, f"{m['short_cost']:+.3f}", style="bold" if m["method"] == chosen else None)
     return table

@@ -11,8 +11,10 @@ from ropewalk.checkpoints.tokenizer import Tokenizer
 from ropewalk.extend.plan import Plan
 from ropewalk.measure.curves import Curve, crop_curve, full_curve, per_length_curve
 from ropewalk.measure.documents import Documents
+from ropewalk.measure.haystack import Encode
 from ropewalk.measure.losses import LanguageModel
 from ropewalk.measure.reading import Reading, measure_reading, reads_to
+from ropewalk.measure.retrieval import Retrieval, finds_to, measure_retrieval
 from ropewalk.measure.verdict import Verdict, judge
 from ropewalk.scaling import Scaling
 
@@ -25,6 +27,7 @@ class Measured:
     curve: Curve
     verdict: Verdict
     readings: tuple[Reading, ...]
+    retrievals: tuple[Retrieval, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,14 @@ class Measurement:
     Attributes:
         crop_context: mean context of the tokens that crop scored past the native length.
         native_reads: whether the model as it is reads within its native length; if not, reading says nothing.
+        native_finds: likewise, whether it finds pass keys.
     """
 
     methods: tuple[Measured, ...]
     documents: Documents
     crop_context: float
     native_reads: bool
+    native_finds: bool = False
 
 
 # Told of progress: the method at hand, and tokens passed through the model since the last call.
@@ -61,14 +66,18 @@ def measure(
     crop, crop_context = bench.crop()
     none = bench.curve("none", None)
 
-    def measured(name: str, curve: Curve, readings: list[Reading]) -> Measured:
-        return Measured(name, curve, judge(curve, crop, none, plan.native, tolerance=plan.tolerance), tuple(readings))
+    def measured(name: str, curve: Curve, readings: list[Reading], retrievals: list[Retrieval]) -> Measured:
+        verdict = judge(curve, crop, none, plan.native, tolerance=plan.tolerance)
+        return Measured(name, curve, verdict, tuple(readings), tuple(retrievals))
 
-    results = [measured("crop", crop, []), measured("none", none, bench.read("none", None))]
+    retrievals = bench.retrieve("none", None)
+    native_finds = finds_to([cell for cell in retrievals if cell.length <= plan.native]) > 0
+    results = [measured("crop", crop, [], []), measured("none", none, bench.read("none", None), retrievals)]
     for name, scaling in plan.scalings.items():
-        results.append(measured(name, bench.curve(name, scaling), bench.read(name, scaling)))
+        cells = bench.retrieve(name, scaling) if native_finds else []  # or they would say nothing
+        results.append(measured(name, bench.curve(name, scaling), bench.read(name, scaling), cells))
     within = [reading for reading in results[1].readings if reading.context <= plan.native]
-    return Measurement(tuple(results), documents, crop_context, reads_to(within) > 0)
+    return Measurement(tuple(results), documents, crop_context, reads_to(within) > 0, native_finds)
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,23 @@ class _Bench:
             if context > plan.native and reads_to(readings) != readings[-1].distance:
                 break
         return readings
+
+    def retrieve(self, name: str, scaling: Scaling | None) -> list[Retrieval]:
+        """Pass keys at growing lengths, up to and with the first one, from the native length on, that fails."""
+        tick, plan = functools.partial(self.progress, name), self.plan
+        cells: list[Retrieval] = []
+        for length in plan.haystacks:
+            with self.at_length(scaling, length if self._depends_on_length(scaling) else plan.target):
+                cells += measure_retrieval(
+                    self.model, self._encode, self.documents.tokens, length, needles=plan.needles, tick=tick
+                )
+            if length >= plan.native and finds_to(cells) != length:
+                break
+        return cells
+
+    @functools.cached_property
+    def _encode(self) -> Encode:
+        return Tokenizer.load(self.plan.model).encode
 
     def at_length(self, scaling: Scaling | None, length: int) -> AbstractContextManager[None]:
         """The context in which the model has the frequencies of `scaling` for a sequence of `length` tokens."""

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ropewalk._checks import number
+from ropewalk._checks import number, whole
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.spec import ModelSpec
 from ropewalk.extend.methods import BASELINES, scaling_for
 from ropewalk.measure.curves import bucket_edges
 from ropewalk.measure.reading import contexts
+from ropewalk.measure.retrieval import DEPTHS, lengths
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.scaling import Scaled, Scaling
 
@@ -22,6 +23,7 @@ class Plan:
         scalings: each method's scaling, in the order in which they are measured.
         documents: how many stretches of text are measured at most.
         trials: sequences of planted strings a distance; 0 leaves reading out.
+        needles: pass keys hidden in one text; 0 leaves retrieval out.
     """
 
     model: Path
@@ -32,12 +34,15 @@ class Plan:
     documents: int = 48
     trials: int = 12
     tolerance: float = TOLERANCE
+    needles: int = 0
     edges: tuple[int, ...] = field(init=False)
     contexts: tuple[int, ...] = field(init=False)
+    haystacks: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", bucket_edges(self.native, self.target))
         object.__setattr__(self, "contexts", tuple(contexts(self.native, self.target)) if self.trials else ())
+        object.__setattr__(self, "haystacks", tuple(lengths(self.native, self.target)) if self.needles else ())
 
     @property
     def native(self) -> int:
@@ -58,6 +63,7 @@ def plan(
     documents: int = 48,
     trials: int = 12,
     tolerance: float = TOLERANCE,
+    needles: int = 0,
 ) -> Plan:
     """Check everything that can be checked without the weights.
 
@@ -80,7 +86,9 @@ def plan(
     number("extend", "tolerance", tolerance, least=0, above=True)
     number("extend", "documents", documents, least=1)
     number("extend", "trials", trials, least=0)
-    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance)
+    if whole("extend", "needles", needles, least=0) > DEPTHS:
+        raise RopewalkError(f"extend: needles={needles}; give 0 to {DEPTHS} pass keys a text")
+    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles)
 
 
 def _scalings(model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...]) -> dict[str, Scaling]:

@@ -15,6 +15,8 @@ from ropewalk.extend.choose import eligible, usable_length
 from ropewalk.extend.measuring import Measured, Measurement
 from ropewalk.extend.plan import Plan
 from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
+from ropewalk.measure.retrieval import GAIN as RETRIEVAL_GAIN
+from ropewalk.measure.retrieval import finds_to
 from ropewalk.measure.verdict import RESAMPLES, resampling_unit
 
 SCHEMA_VERSION = 1
@@ -35,6 +37,8 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
         "holds_to": None if crop else {"value": verdict.holds_to, "low": verdict.low, "high": verdict.high},
         "reads_to": reads_to(list(measured.readings)) if measurement.native_reads and not crop else None,
         "reading": [asdict(reading) for reading in measured.readings],
+        "finds_to": finds_to(list(measured.retrievals)) if measurement.native_finds and not crop else None,
+        "retrieval": [asdict(cell) for cell in measured.retrievals],
         "usable_length": None if crop else usable_length(measured, measurement),
         "short_cost": verdict.short_cost,
         "can_be_chosen": eligible(plan, measured),
@@ -60,6 +64,15 @@ def protocol(plan: Plan, measurement: Measurement) -> dict[str, Any]:
             "trials": plan.trials,
             "gain": GAIN,
             "measurable": measurement.native_reads,
+        },
+        "retrieval": {
+            "prompt": "the published passkey prompt, in running text"
+            + ("" if plan.needles == 1 else ", with two named keys a depth, one asked for and one the control"),
+            "scored": "teacher-forced; exact is what greedy decoding gives",
+            "needles": plan.needles,
+            "gain": RETRIEVAL_GAIN,
+            "control": "a guess" if plan.needles == 1 else "the other key, for a name that does not occur",
+            "measurable": measurement.native_finds,
         },
         "weights_dtype": "float32",
     }
