@@ -7,6 +7,7 @@ from ropewalk import RopewalkError
 from ropewalk.checkpoints.readers import READERS, readers, writable
 from ropewalk.extend import METHODS, scaling_for
 from ropewalk.extend.methods import DEFAULT, beta_fast
+from ropewalk.functional import inv_freq
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -40,8 +41,34 @@ def test_readers_are_those_of_the_table():
     for name in ("yarn-paper", "mrrope"):
         assert answers[name].pop(llama_cpp).startswith("no: ")
         assert set(answers[name].values()) == {"yes"}
-    for name in ("dynamic", "dynamic-linear"):
+    for name in ("dynamic", "dynamic-linear", "yarn-dynamic"):
         assert all(answer.startswith("no: ") for answer in answers[name].values())
+
+
+@pytest.mark.parametrize(
+    ("temperature", "factor"),
+    [("none", 1.0), ("yarn", 1 + 0.1 * math.log(4)), ("longrope", math.sqrt(math.log(4 * 4096) / math.log(4096)))],
+)
+@pytest.mark.parametrize("name", DEFAULT)
+def test_a_temperature_is_a_choice_of_its_own(name, temperature, factor):
+    """Frequencies as before, and readers that read them: a written `yarn` would get its own temperature in vLLM."""
+    plain = inv_freq(64, 1e4)
+    own, other = (scaling_for(name, 4.0, 4096, one) for one in (None, temperature))
+    assert torch.equal(own.apply(plain, base=1e4)[0], other.apply(plain, base=1e4)[0])
+    assert other.apply(plain, base=1e4).attention_factor == pytest.approx(factor, abs=1e-12)
+    unchanged = own.apply(plain, base=1e4).attention_factor == pytest.approx(factor, abs=1e-12)
+    assert (other == own) == unchanged
+    assert writable(other)
+    if not unchanged:
+        assert readers(other)[READERS[-1]].startswith("no: written as longrope factors")
+
+
+def test_temperatures_that_cannot_be_had():
+    with pytest.raises(RopewalkError, match="temperature='yarm'"):
+        scaling_for("linear", 4.0, 4096, "yarm")
+    for name in ("dynamic", "dynamic-linear", "yarn-dynamic"):
+        with pytest.raises(RopewalkError, match=f"cannot be given to '{name}': its frequencies follow the length"):
+            scaling_for(name, 4.0, 4096, "yarn")
 
 
 def test_every_default_method_can_be_written():

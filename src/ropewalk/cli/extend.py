@@ -11,6 +11,7 @@ from ropewalk.cli.shared import (
     Json,
     Model,
     Needles,
+    Temperature,
     Text,
     Tolerance,
     Trials,
@@ -37,6 +38,7 @@ def extend(
     documents: Documents = 48,
     trials: Trials = 12,
     needles: Needles = DEPTHS,
+    temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
     as_json: Json = False,
 ) -> None:
@@ -46,7 +48,17 @@ def extend(
     """
     path, texts = model_and_texts(model, text)
     named = tuple(name.strip() for name in methods.split(",") if name.strip())
-    plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance, needles=needles)
+    plan = make_plan(
+        path,
+        texts,
+        to,
+        named,
+        documents=documents,
+        trials=trials,
+        tolerance=tolerance,
+        needles=needles,
+        temperature=temperature,
+    )
     with watched(plan) as watch:
         report = run(plan, out, watch=watch)
     if as_json:

@@ -10,6 +10,7 @@ from ropewalk.cli.shared import (
     Json,
     Model,
     Needles,
+    Temperature,
     Text,
     Tolerance,
     Trials,
@@ -40,6 +41,7 @@ def measure(
     documents: Documents = 48,
     trials: Trials = 12,
     needles: Needles = DEPTHS,
+    temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +51,15 @@ def measure(
     """
     path, texts = model_and_texts(model, text)
     plan = make_plan(
-        path, texts, length, (method,), documents=documents, trials=trials, tolerance=tolerance, needles=needles
+        path,
+        texts,
+        length,
+        (method,),
+        documents=documents,
+        trials=trials,
+        tolerance=tolerance,
+        needles=needles,
+        temperature=temperature,
     )
     with watched(plan) as watch:
         watch.stage("loading the model")

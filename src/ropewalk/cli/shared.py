@@ -28,6 +28,9 @@ Documents = Annotated[int, typer.Option(help="Stretches of text measured, at mos
 Trials = Annotated[int, typer.Option(help="Sequences of planted strings a distance; 0 leaves reading out.")]
 Needles = Annotated[int, typer.Option(help="Pass keys hidden in one text, 1 to 8; 0 leaves retrieval out.")]
 Tolerance = Annotated[float, typer.Option(help="Excess over crop that still counts as holding, nats a token.")]
+Temperature = Annotated[
+    str | None, typer.Option(metavar="T", help="none, yarn or longrope, for every method; left out, each method's own.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 

@@ -64,18 +64,19 @@ def plan(
     trials: int = 12,
     tolerance: float = TOLERANCE,
     needles: int = 0,
+    temperature: str | None = None,
 ) -> Plan:
     """Check everything that can be checked without the weights.
 
     Raises:
         RopewalkError: no rotary model, a target not longer than native, an unknown method, a missing text,
-            a model that carries a scaling already.
+            a model that carries a scaling already, a temperature that a method cannot take.
     """
     spec = from_config(model).uniform()
     native = spec.length
     if target <= native:
         raise RopewalkError(f"{model}: it reads {native} tokens natively; {target} is not longer; give a larger length")
-    scalings = _scalings(model, spec, native, target, methods)
+    scalings = _scalings(model, spec, native, target, methods, temperature)
     if not texts:
         raise RopewalkError("no text to measure on; give --text FILE, documents longer than the target length")
     for text in texts:
@@ -91,7 +92,9 @@ def plan(
     return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles)
 
 
-def _scalings(model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...]) -> dict[str, Scaling]:
+def _scalings(
+    model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...], temperature: str | None
+) -> dict[str, Scaling]:
     named = dict.fromkeys(name for name in methods if name not in BASELINES)
     if named and spec.is_extended:
         raise RopewalkError(
@@ -99,4 +102,4 @@ def _scalings(model: Path, spec: ModelSpec, native: int, target: int, methods: t
             f"({spec.scaling or 'by a larger base'}); measure it as it is, and extend the checkpoint it was made from: "
             "two scalings on top of each other are not what either was meant for"
         )
-    return {name: scaling_for(name, target / native, native) for name in named}
+    return {name: scaling_for(name, target / native, native, temperature) for name in named}

@@ -18,6 +18,7 @@ from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
 from ropewalk.measure.retrieval import GAIN as RETRIEVAL_GAIN
 from ropewalk.measure.retrieval import finds_to
 from ropewalk.measure.verdict import RESAMPLES, resampling_unit
+from ropewalk.scaling import Scaling
 
 SCHEMA_VERSION = 1
 
@@ -31,7 +32,8 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
     crop = measured.method == "crop"
     return {
         "method": measured.method,
-        "scaling": None if scaling is None else {"name": type(scaling).__name__, **vars(scaling)},
+        "scaling": None if scaling is None else _stated(scaling),
+        "attention_factor": None if scaling is None else plan.at_target(scaling).attention_factor,
         "inv_freq": None if scaling is None else plan.at_target(scaling).inv_freq.tolist(),
         "buckets": buckets,
         "holds_to": None if crop else {"value": verdict.holds_to, "low": verdict.low, "high": verdict.high},
@@ -43,6 +45,12 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
         "short_cost": verdict.short_cost,
         "can_be_chosen": eligible(plan, measured),
     }
+
+
+def _stated(scaling: Scaling) -> dict[str, Any]:
+    """A scaling by its name and parameters; that which `Tempered` holds likewise."""
+    stated = {key: _stated(value) if isinstance(value, Scaling) else value for key, value in vars(scaling).items()}
+    return {"name": type(scaling).__name__, **stated}
 
 
 def protocol(plan: Plan, measurement: Measurement) -> dict[str, Any]:
