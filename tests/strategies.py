@@ -6,12 +6,14 @@ from ropewalk.scaling import (
     NTK,
     DynamicLinear,
     DynamicNTK,
+    DynamicYaRN,
     Linear,
     Llama3,
     LongRoPE,
     MrRoPE,
     NTKCritical,
     Proportional,
+    Tempered,
     YaRN,
 )  # fmt: skip
 
@@ -22,7 +24,7 @@ bases = st.sampled_from([377.0, 10_000.0, 100_000.0, 500_000.0, 5e7])
 layouts = st.sampled_from(["half", "interleaved"])
 divisors = st.lists(st.floats(1.0, 64.0), min_size=PAIRS, max_size=PAIRS)
 
-static_scalings = st.one_of(
+plain_scalings = (
     st.builds(Linear, factors),
     st.builds(NTK, factors),
     st.builds(NTKCritical, factors, lengths),
@@ -31,9 +33,11 @@ static_scalings = st.one_of(
     st.builds(MrRoPE, factors, lengths),
     st.builds(Proportional, st.floats(0.1, 1.0), factors),
 )
-length_dependent_scalings = st.one_of(
+static_scalings = st.one_of(*plain_scalings, st.builds(Tempered, st.one_of(*plain_scalings[:-1]), st.floats(0.5, 2.0)))
+scalings_by_row = st.one_of(
     st.builds(DynamicLinear, lengths),
     st.builds(DynamicNTK, st.floats(1.0, 8.0), lengths),
     st.builds(LongRoPE, divisors, divisors, lengths, factor=factors),
 )
+length_dependent_scalings = st.one_of(scalings_by_row, st.builds(DynamicYaRN, lengths))
 scalings = st.one_of(static_scalings, length_dependent_scalings)

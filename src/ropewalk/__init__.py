@@ -19,6 +19,7 @@ from ropewalk.modules import T5Bias as T5Bias
 from ropewalk.scaling import NTK as NTK
 from ropewalk.scaling import DynamicLinear as DynamicLinear
 from ropewalk.scaling import DynamicNTK as DynamicNTK
+from ropewalk.scaling import DynamicYaRN as DynamicYaRN
 from ropewalk.scaling import Linear as Linear
 from ropewalk.scaling import Llama3 as Llama3
 from ropewalk.scaling import LongRoPE as LongRoPE
@@ -26,6 +27,7 @@ from ropewalk.scaling import MrRoPE as MrRoPE
 from ropewalk.scaling import NTKCritical as NTKCritical
 from ropewalk.scaling import Proportional as Proportional
 from ropewalk.scaling import Scaled as Scaled
+from ropewalk.scaling import Tempered as Tempered
 from ropewalk.scaling import YaRN as YaRN
 
 __version__ = "0.1.0"

@@ -11,7 +11,7 @@ from ropewalk import YaRN, from_config
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.spec import ModelSpec
-from ropewalk.scaling import DynamicLinear, DynamicNTK, Linear, MrRoPE, NTKCritical, Proportional
+from ropewalk.scaling import DynamicLinear, DynamicNTK, DynamicYaRN, Linear, MrRoPE, NTKCritical, Proportional
 
 PLAIN = {
     "model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2, "head_dim": 2 * PAIRS,
@@ -52,7 +52,7 @@ def test_every_spelling_of_one_scaling(keys):
 def test_round_trip(scaling):
     """What is written reads back as the same frequencies, in either spelling alone."""
     spec = from_config(PLAIN).extended(scaling, 1_048_576)
-    if isinstance(scaling, DynamicNTK | DynamicLinear | Proportional):
+    if isinstance(scaling, DynamicNTK | DynamicLinear | DynamicYaRN | Proportional):
         with pytest.raises(RopewalkError, match=f"{type(scaling).__name__} cannot be written"):
             spec.to_config()
         return

@@ -15,7 +15,7 @@ from ropewalk.checkpoints.patch import read_frequencies, scaled
 from ropewalk.checkpoints.verify import verify
 from ropewalk.checkpoints.write import whole_folder, write_checkpoint, write_json
 from ropewalk.functional import inv_freq
-from ropewalk.scaling import Scaled
+from ropewalk.scaling import Scaled, Tempered
 
 BIT_EQUAL = [
     NTK(4),
@@ -28,6 +28,8 @@ BIT_EQUAL = [
 BY_FACTORS = [
     YaRN(4, 64, ramp="paper"),
     MrRoPE(4, 64),
+    *(Tempered(scaling, 1.15) for scaling in (Linear(4), NTK(4), NTKCritical(4, 64), Llama3(4, 64), MrRoPE(4, 64))),
+    Tempered(YaRN(4, 64), 1.0),
     LongRoPE([1.0] * 8, [1.0, 1.1, 1.5, 2, 3, 4, 4, 4], 64, factor=4),
 ]
 
@@ -38,7 +40,9 @@ def checkpoint(tiny):
 
 
 @pytest.mark.parametrize(
-    "scaling", BIT_EQUAL + BY_FACTORS, ids=lambda s: f"{type(s).__name__}-{getattr(s, 'ramp', '')}"
+    "scaling",
+    BIT_EQUAL + BY_FACTORS,
+    ids=lambda s: f"{type(s).__name__}-{getattr(s, 'ramp', '')}{type(getattr(s, 'scaling', '')).__name__}",
 )
 def test_reloads_as_planned(checkpoint, scaling, tmp_path):
     planned, out = checkpoint.spec.extended(scaling, 256), tmp_path / "out"
@@ -52,6 +56,7 @@ def test_reloads_as_planned(checkpoint, scaling, tmp_path):
         want = planned.layers[0].rotary(numerics="float32").frequencies(length)
         (got,) = read_frequencies(load(out).model, length)
         torch.testing.assert_close(got.inv_freq, want.inv_freq, rtol=2e-7, atol=0)
+        assert got.attention_factor == want.attention_factor
 
 
 def test_weights_are_the_same_file(checkpoint, tmp_path):

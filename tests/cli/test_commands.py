@@ -69,7 +69,7 @@ def test_no_method_within_the_tolerance_is_a_finding(ropewalk, tiny, prose, tmp_
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
 
 
-@pytest.mark.parametrize("method", ["none", "crop", "mrrope", "dynamic", "dynamic-linear", "yarn-paper"])
+@pytest.mark.parametrize("method", ["none", "crop", "mrrope", "dynamic", "yarn-dynamic", "yarn-paper"])
 def test_measure(ropewalk, tiny, prose, method):
     outcome = ropewalk("measure", tiny, "--text", prose, "--length", 128, "--method", method,
                        "--documents", 2, "--trials", 1, "--json")  # fmt: skip
@@ -99,6 +99,24 @@ def test_an_extended_checkpoint_measures_as_it_did_when_it_was_chosen(ropewalk, 
         refused = ropewalk(command[0], tmp_path / "out", *command[1:], *options)
         assert refused.code == 2
         assert "it is extended already, from 64 to 128 tokens" in refused.err
+
+
+def test_a_temperature_is_written_and_verified(ropewalk, tiny, prose, tmp_path):
+    outcome = ropewalk("extend", tiny, "--to", 128, "--text", prose, "--out", tmp_path / "out", "--methods", "llama3",
+                       "--documents", 2, "--trials", 0, "--temperature", "yarn", "--json")  # fmt: skip
+    report = json.loads(outcome.out)
+    factor = 1 + 0.1 * math.log(2)
+    assert report["chosen"] == "llama3"
+    assert report["methods"][-1]["scaling"] == {
+        "name": "Tempered", "scaling": {"name": "Llama3", **vars(Llama3(2.0, 64))}, "attention_factor": factor,
+    }  # fmt: skip
+    assert report["methods"][-1]["attention_factor"] == report["verified"]["attention_factor"] == factor
+    assert from_config(tmp_path / "out").native_length == 64
+    refused = ropewalk(
+        "measure", tiny, "--length", 128, "--text", prose, "--method", "dynamic", "--temperature", "none"
+    )
+    assert refused.code == 2
+    assert "cannot be given to 'dynamic'" in " ".join(refused.err.split())
 
 
 def test_inspect(ropewalk, tiny):

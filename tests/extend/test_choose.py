@@ -48,7 +48,7 @@ def test_at_equal_length_the_cheaper_one():
     assert chosen(measured("ntk", 1024, 0.05, 900), measured("yarn", 1024, 0.02, 900)) == "yarn"
 
 
-@pytest.mark.parametrize("method", ["none", "crop", "dynamic", "dynamic-linear"])
+@pytest.mark.parametrize("method", ["none", "crop", "dynamic", "dynamic-linear", "yarn-dynamic"])
 def test_never_a_baseline_nor_what_cannot_be_written(method):
     assert chosen(measured(method, 1024, 0.0, 900), measured("ntk", 300, 0.05, 200)) == "ntk"
     assert not eligible(PLAN, measured(method, 1024, 0.0, 900))

@@ -8,6 +8,7 @@ from ropewalk import LongRoPE, RopewalkError, YaRN
 from ropewalk.checkpoints.readers import readers, writable
 from ropewalk.extend import METHODS, scaling_for
 from ropewalk.extend.methods import DEFAULT, beta_fast
+from ropewalk.functional import inv_freq
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -44,6 +45,7 @@ TABLE = {
     "mrrope": (YES, YES, YES, NO, NO, NO),
     "dynamic": (NO,) * 6,
     "dynamic-linear": (NO,) * 6,
+    "yarn-dynamic": (NO,) * 6,
 }
 
 
@@ -73,6 +75,32 @@ def test_two_sets_of_factors_are_one_in_vllm():
     two, one = LongRoPE([1.0] * 8, [2.0] * 8, 64), LongRoPE([2.0] * 8, [2.0] * 8, 64)
     assert readers(two)["vLLM"].startswith("no: it keeps the long factors")
     assert readers(one)["vLLM"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("temperature", "factor"),
+    [("none", 1.0), ("yarn", 1 + 0.1 * math.log(4)), ("longrope", math.sqrt(math.log(4 * 4096) / math.log(4096)))],
+)
+@pytest.mark.parametrize("name", DEFAULT)
+def test_a_temperature_is_a_choice_of_its_own(name, temperature, factor):
+    """Frequencies as before, and readers that read them: a written `yarn` would get its own temperature in vLLM."""
+    plain = inv_freq(64, 1e4)
+    own, other = (scaling_for(name, 4.0, 4096, one) for one in (None, temperature))
+    assert torch.equal(own.apply(plain, base=1e4)[0], other.apply(plain, base=1e4)[0])
+    assert other.apply(plain, base=1e4).attention_factor == pytest.approx(factor, abs=1e-12)
+    unchanged = own.apply(plain, base=1e4).attention_factor == pytest.approx(factor, abs=1e-12)
+    assert (other == own) == unchanged
+    assert writable(other)
+    if not unchanged:
+        assert readers(other)["llama.cpp converter (Llama)"].startswith("no: written as longrope factors")
+
+
+def test_temperatures_that_cannot_be_had():
+    with pytest.raises(RopewalkError, match="temperature='yarm'"):
+        scaling_for("linear", 4.0, 4096, "yarm")
+    for name in ("dynamic", "dynamic-linear", "yarn-dynamic"):
+        with pytest.raises(RopewalkError, match=f"cannot be given to '{name}': its frequencies follow the length"):
+            scaling_for(name, 4.0, 4096, "yarn")
 
 
 def test_every_default_method_can_be_written():

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from ropewalk.scaling import NTK, Linear, Llama3, LongRoPE, MrRoPE, NTKCritical, Scaling, YaRN
+from ropewalk.scaling import NTK, Linear, Llama3, LongRoPE, MrRoPE, NTKCritical, Scaling, Tempered, YaRN
 
 YES = "yes"
 NOT_WRITTEN = "no: not written; a no-op once the maximum is raised, and wrong with a cache"
@@ -21,7 +21,7 @@ def readers(scaling: Scaling) -> dict[str, str]:
     """
     if scaling.depends_on_length and not isinstance(scaling, LongRoPE):
         return dict.fromkeys(READERS, NOT_WRITTEN)
-    if not isinstance(scaling, NTK | NTKCritical | Linear | Llama3 | YaRN | MrRoPE | LongRoPE):
+    if not isinstance(scaling, NTK | NTKCritical | Linear | Llama3 | YaRN | MrRoPE | LongRoPE | Tempered):
         return dict.fromkeys(READERS, UNNAMED)
     return {reader: answer(scaling) for reader, answer in READERS.items()}
 
@@ -101,7 +101,7 @@ def yarn_flags(scaling: YaRN) -> str:
 
 def _by_factors(scaling: Scaling) -> bool:
     """Whether it is written as `longrope`: one divisor a pair."""
-    return isinstance(scaling, MrRoPE | LongRoPE) or (isinstance(scaling, YaRN) and scaling.ramp == "paper")
+    return isinstance(scaling, MrRoPE | LongRoPE | Tempered) or (isinstance(scaling, YaRN) and scaling.ramp == "paper")
 
 
 def _one_set(scaling: Scaling) -> bool:

@@ -10,7 +10,7 @@ from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import LARGEST, impossible_if
 from ropewalk.checkpoints.rules import Rule
-from ropewalk.scaling import NTK, DynamicNTK, Linear, Llama3, LongRoPE, MrRoPE, Proportional, Scaling, YaRN
+from ropewalk.scaling import NTK, DynamicNTK, Linear, Llama3, LongRoPE, MrRoPE, Proportional, Scaling, Tempered, YaRN
 
 # Hugging Face's key for each of our parameters, where the two names differ.
 HF_NAMES = {"original_length": "original_max_position_embeddings", "fraction": "partial_rotary_factor"}
@@ -164,7 +164,9 @@ def _refuse_unknown(kind: str, given: set[str]) -> None:
         )
 
 
-def to_keys(scaling: Scaling | None, inv_freq: Tensor, base: float, max_length: int) -> dict[str, Any]:
+def to_keys(
+    scaling: Scaling | None, inv_freq: Tensor, base: float, native_length: int, max_length: int
+) -> dict[str, Any]:
     """The keys that make transformers compute `scaling`; anything it has no name for becomes `longrope` factors.
 
     Raises:
@@ -187,6 +189,10 @@ def to_keys(scaling: Scaling | None, inv_freq: Tensor, base: float, max_length: 
             scaled = scaling.apply(inv_freq, base=base)
             divisors = (inv_freq / scaled.inv_freq).tolist()
             return _longrope(factor, original, divisors, divisors, scaled.attention_factor)
+        case Tempered(frequencies) if not (frequencies.depends_on_length or isinstance(frequencies, Proportional)):
+            scaled = scaling.apply(inv_freq, base=base)
+            divisors = (inv_freq / scaled.inv_freq).tolist()
+            return _longrope(max_length / native_length, native_length, divisors, divisors, scaled.attention_factor)
         case _:
             raise RopewalkError(
                 f"{type(scaling).__name__} cannot be written into a checkpoint: readers compute it differently or not "

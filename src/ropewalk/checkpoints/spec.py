@@ -204,7 +204,7 @@ class ModelSpec:
         scaling, base = layer.scaling, layer.base
         if isinstance(scaling, NTK | NTKCritical):  # nothing but a larger base, which every reader knows
             base, scaling = scaling.base(inv_freq(layer.rotary_dim, base), base), None
-        keys = to_keys(scaling, inv_freq(layer.rotary_dim, base), base, self.max_length)
+        keys = to_keys(scaling, inv_freq(layer.rotary_dim, base), base, self.length, self.max_length)
         config["max_position_embeddings"] = self.max_length
         if self.max_length > self.length:
             config["original_max_position_embeddings"] = self.native_length

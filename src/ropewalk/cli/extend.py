@@ -11,6 +11,8 @@ from ropewalk.cli.shared import (
     Documents,
     Json,
     Model,
+    Needles,
+    Temperature,
     Text,
     Tolerance,
     Trials,
@@ -22,8 +24,9 @@ from ropewalk.extend.kept import beside
 from ropewalk.extend.methods import DEFAULT
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.run import extend as run
+from ropewalk.measure.retrieval import DEPTHS
 from ropewalk.measure.verdict import TOLERANCE
-from ropewalk.report.html import verdict
+from ropewalk.report.words import verdict
 
 
 def extend(
@@ -35,6 +38,8 @@ def extend(
     methods: Annotated[str, typer.Option("--methods", metavar="A,B", help="Methods to compare.")] = ",".join(DEFAULT),
     documents: Documents = 48,
     trials: Trials = 12,
+    needles: Needles = DEPTHS,
+    temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run to DIR was stopped.")] = False,
     as_json: Json = False,
@@ -45,7 +50,17 @@ def extend(
     """
     path, texts = model_and_texts(model, text)
     named = tuple(name.strip() for name in methods.split(",") if name.strip())
-    plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance)
+    plan = make_plan(
+        path,
+        texts,
+        to,
+        named,
+        documents=documents,
+        trials=trials,
+        tolerance=tolerance,
+        needles=needles,
+        temperature=temperature,
+    )
     with resumable(beside(out)), watched() as watch:
         report = run(plan, out, resume=resume, watch=watch)
     if as_json:
@@ -53,12 +68,13 @@ def extend(
     else:
         console = Console()
         console.print(method_table(plan.native, plan.target, report["methods"], report["chosen"]))
-        chosen = next((m for m in report["methods"] if m["method"] == report["chosen"]), None)
-        console.print(verdict(report, chosen), highlight=False)
+        console.print(verdict(report, report["chosen"]), highlight=False)
         console.print(
-            f"{out}/report.html" + (f" and the checkpoint in {out}" if chosen else ""), highlight=False, soft_wrap=True
+            f"{out}/report.html" + (f" and the checkpoint in {out}" if report["chosen"] else ""),
+            highlight=False,
+            soft_wrap=True,
         )
-        if chosen:
+        if report["chosen"]:
             takes = [name for name, answer in report["readers"].items() if answer.startswith("yes")]
             told = f"Read by {', '.join(takes)}; how: ropewalk recipe {out}"
             console.print(told, highlight=False, markup=False, soft_wrap=True)

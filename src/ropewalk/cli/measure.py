@@ -10,6 +10,8 @@ from ropewalk.cli.shared import (
     Documents,
     Json,
     Model,
+    Needles,
+    Temperature,
     Text,
     Tolerance,
     Trials,
@@ -22,7 +24,9 @@ from ropewalk.extend.measuring import prepare
 from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.result import SCHEMA_VERSION, method_result, protocol, versions
+from ropewalk.measure.retrieval import DEPTHS
 from ropewalk.measure.verdict import TOLERANCE
+from ropewalk.report.words import verdict
 
 
 def measure(
@@ -37,6 +41,8 @@ def measure(
     ] = "none",
     documents: Documents = 48,
     trials: Trials = 12,
+    needles: Needles = DEPTHS,
+    temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
     as_json: Json = False,
 ) -> None:
@@ -45,21 +51,26 @@ def measure(
     Example: ropewalk measure ./SmolLM2-135M --text hamlet.txt --length 16384 --method yarn
     """
     path, texts = model_and_texts(model, text)
-    plan = make_plan(path, texts, length, (method,), documents=documents, trials=trials, tolerance=tolerance)
+    plan = make_plan(
+        path,
+        texts,
+        length,
+        (method,),
+        documents=documents,
+        trials=trials,
+        tolerance=tolerance,
+        needles=needles,
+        temperature=temperature,
+    )
     with watched() as watch:
         watch.stage("loading the model")
         measurement = run(plan, *prepare(plan), Passes(told=watch.progress))
     results = [method_result(plan, measurement, measured) for measured in measurement.methods]
+    shared = {"tolerance": tolerance, "protocol": protocol(plan, measurement)}
     if as_json:
         asked = next(result for result in results if result["method"] == method)
-        print_json(
-            {
-                "schema_version": SCHEMA_VERSION,
-                **asked,
-                "tolerance": tolerance,
-                "protocol": protocol(plan, measurement),
-                "versions": versions(),
-            }
-        )
+        print_json({"schema_version": SCHEMA_VERSION, **asked, **shared, "versions": versions()})
     else:
-        Console().print(method_table(plan.native, plan.target, results))
+        console = Console()
+        console.print(method_table(plan.native, plan.target, results))
+        console.print(verdict({"methods": results, **shared}, method), highlight=False)

@@ -18,7 +18,11 @@ Text = Annotated[
 ]
 Documents = Annotated[int, typer.Option(help="Stretches of text measured, at most.")]
 Trials = Annotated[int, typer.Option(help="Sequences of planted strings a distance; 0 leaves reading out.")]
+Needles = Annotated[int, typer.Option(help="Pass keys hidden in one text, 1 to 8; 0 leaves retrieval out.")]
 Tolerance = Annotated[float, typer.Option(help="Excess over crop that still counts as holding, nats a token.")]
+Temperature = Annotated[
+    str | None, typer.Option(metavar="T", help="none, yarn or longrope, for every method; left out, each method's own.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
@@ -37,15 +41,16 @@ def print_json(content: dict[str, Any]) -> None:
 def method_table(native: int, target: int, methods: list[dict[str, Any]], chosen: str | None = None) -> Table:
     """Every method in a line."""
     table = Table(title=f"{native:,} to {target:,} tokens", title_justify="left")
-    table.add_column("method")
-    for column in ("holds to", "95 % interval", "reads to", "usable", "short cost"):
+    table.add_column("method", no_wrap=True)
+    for column in ("holds to", "95 % interval", "reads to", "finds to", "usable", "short cost"):
         table.add_column(column, justify="right")
     for m in methods:
         name = f"{m['method']} (chosen)" if m["method"] == chosen else m["method"]
         holds = m["holds_to"]
-        cells = ["-"] * 4
+        cells = ["-"] * 5
         if holds:
-            interval, reads = f"{holds['low']:,}-{holds['high']:,}", m["reads_to"]
-            cells = [f"{holds['value']:,}", interval, "-" if reads is None else f"{reads:,}", f"{m['usable_length']:,}"]
+            reads, finds = ("-" if m[key] is None else f"{m[key]:,}" for key in ("reads_to", "finds_to"))
+            interval = f"{holds['low']:,}-{holds['high']:,}"
+            cells = [f"{holds['value']:,}", interval, reads, finds, f"{m['usable_length']:,}"]
         table.add_row(name, *cells, f"{m['short_cost']:+.3f}", style="bold" if m["method"] == chosen else None)
     return table

@@ -13,8 +13,10 @@ from ropewalk.extend.plan import Plan
 from ropewalk.extend.progress import Cost, expected
 from ropewalk.measure.curves import Curve, crop_curve, full_curve, per_length_curve
 from ropewalk.measure.documents import Documents
+from ropewalk.measure.haystack import Encode
 from ropewalk.measure.losses import LanguageModel
 from ropewalk.measure.reading import Reading, measure_reading, reads_to
+from ropewalk.measure.retrieval import Retrieval, finds_to, measure_retrieval, texts
 from ropewalk.measure.verdict import Verdict, judge
 from ropewalk.scaling import Scaling
 
@@ -27,6 +29,7 @@ class Measured:
     curve: Curve
     verdict: Verdict
     readings: tuple[Reading, ...]
+    retrievals: tuple[Retrieval, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,14 @@ class Measurement:
     Attributes:
         crop_context: mean context of the tokens that crop scored past the native length.
         native_reads: whether the model as it is reads within its native length; if not, reading says nothing.
+        native_finds: likewise, whether it finds pass keys.
     """
 
     methods: tuple[Measured, ...]
     documents: Documents
     crop_context: float
     native_reads: bool
+    native_finds: bool = False
 
 
 def prepare(plan: Plan) -> tuple[Documents, Checkpoint]:
@@ -59,15 +64,20 @@ def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pa
     bench = _Bench(plan, documents, checkpoint, passes)
     with passes.of_method("crop"):
         crop, crop_context = bench.crop()
-    none, unscaled = bench.measured("none", None)
+    unscaled = bench.measured("none", None)
+    none = unscaled[0]
 
-    def measured(name: str, curve: Curve, readings: list[Reading]) -> Measured:
-        return Measured(name, curve, judge(curve, crop, none, plan.native, tolerance=plan.tolerance), tuple(readings))
+    def measured(name: str, curve: Curve, readings: list[Reading], retrievals: list[Retrieval]) -> Measured:
+        verdict = judge(curve, crop, none, plan.native, tolerance=plan.tolerance)
+        return Measured(name, curve, verdict, tuple(readings), tuple(retrievals))
 
-    results = [measured("crop", crop, []), measured("none", none, unscaled)]
-    results += [measured(name, *bench.measured(name, scaling)) for name, scaling in plan.scalings.items()]
-    within = [reading for reading in results[1].readings if reading.context <= plan.native]
-    return Measurement(tuple(results), documents, crop_context, reads_to(within) > 0)
+    within = [reading for reading in unscaled[1] if reading.context <= plan.native]
+    finds = finds_to([cell for cell in unscaled[2] if cell.length <= plan.native]) > 0
+    results = [measured("crop", crop, [], []), measured("none", *unscaled)]
+    results += [
+        measured(name, *bench.measured(name, scaling, retrieves=finds)) for name, scaling in plan.scalings.items()
+    ]
+    return Measurement(tuple(results), documents, crop_context, reads_to(within) > 0, finds)
 
 
 @dataclass(frozen=True)
@@ -87,9 +97,12 @@ class _Bench:
         self.passes.over("document", len(self.documents))
         return crop_curve(self.model, self.documents.tokens, self.plan.edges, self.plan.native)
 
-    def measured(self, name: str, scaling: Scaling | None) -> tuple[Curve, list[Reading]]:
+    def measured(
+        self, name: str, scaling: Scaling | None, *, retrieves: bool = True
+    ) -> tuple[Curve, list[Reading], list[Retrieval]]:
+        """All of one method; no pass keys where the unscaled model finds none, since they would say nothing."""
         with self.passes.of_method(name):
-            return self.curve(scaling), self.read(scaling)
+            return self.curve(scaling), self.read(scaling), self.retrieve(scaling) if retrieves else []
 
     def curve(self, scaling: Scaling | None) -> Curve:
         tokens, edges = self.documents.tokens, self.plan.edges
@@ -109,6 +122,23 @@ class _Bench:
             if context > plan.native and reads_to(readings) != readings[-1].distance:
                 break
         return readings
+
+    def retrieve(self, scaling: Scaling | None) -> list[Retrieval]:
+        """Pass keys at growing lengths, up to and with the first one, from the native length on, that fails."""
+        plan, cells = self.plan, list[Retrieval]()
+        for length in plan.haystacks:
+            self.passes.over(f"pass keys at {length:,}:", texts(plan.needles))
+            with self.at_length(scaling, length if plan.depends_on_length(scaling) else plan.target):
+                cells += measure_retrieval(
+                    self.model, self._encode, self.documents.tokens, length, needles=plan.needles
+                )
+            if length >= plan.native and finds_to(cells) != length:
+                break
+        return cells
+
+    @functools.cached_property
+    def _encode(self) -> Encode:
+        return Tokenizer.load(self.plan.model).encode
 
     @contextmanager
     def at_length(self, scaling: Scaling | None, length: int) -> Iterator[None]:

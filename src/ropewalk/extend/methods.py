@@ -4,8 +4,24 @@ import difflib
 import math
 from collections.abc import Callable
 
+import torch
+
+from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
-from ropewalk.scaling import NTK, DynamicLinear, DynamicNTK, Linear, Llama3, MrRoPE, NTKCritical, Scaling, YaRN
+from ropewalk.scaling import (
+    NTK,
+    DynamicLinear,
+    DynamicNTK,
+    DynamicYaRN,
+    Linear,
+    Llama3,
+    MrRoPE,
+    NTKCritical,
+    Scaling,
+    Tempered,
+    YaRN,
+)
+from ropewalk.scaling._base import longrope_attention_factor, yarn_attention_factor
 
 METHODS: dict[str, Callable[[float, int], Scaling]] = {
     "linear": lambda factor, native: Linear(factor),
@@ -17,6 +33,12 @@ METHODS: dict[str, Callable[[float, int], Scaling]] = {
     "mrrope": lambda factor, native: MrRoPE(factor, native, beta_fast=beta_fast(native)),
     "dynamic": lambda factor, native: DynamicNTK(1.0, native),
     "dynamic-linear": lambda factor, native: DynamicLinear(native),
+    "yarn-dynamic": lambda factor, native: DynamicYaRN(native, beta_fast=beta_fast(native)),
+}
+TEMPERATURES: dict[str, Callable[[float, int], float]] = {
+    "none": lambda factor, native: 1.0,
+    "yarn": lambda factor, native: yarn_attention_factor(factor),
+    "longrope": longrope_attention_factor,
 }
 DEFAULT = ("linear", "ntk", "ntk-critical", "yarn", "llama3", "mrrope")
 BASELINES = ("none", "crop")  # always measured, never chosen
@@ -31,11 +53,15 @@ def beta_fast(native: int) -> float:
     return min(32.0, round((native / (2 * math.pi)) ** 0.535, 2))
 
 
-def scaling_for(method: str, factor: float, native: int) -> Scaling:
+def scaling_for(method: str, factor: float, native: int, temperature: str | None = None) -> Scaling:
     """The scaling that `method` means for a model of `native` tokens.
 
+    Args:
+        temperature: one of `TEMPERATURES`, in place of the method's own.
+
     Raises:
-        RopewalkError: an unknown method; the message names the nearest.
+        RopewalkError: an unknown method; the message names the nearest. A temperature that is unknown, or given for a
+            method that depends on the length.
     """
     if method not in METHODS:
         close = difflib.get_close_matches(method, METHODS, n=1)
@@ -43,4 +69,16 @@ def scaling_for(method: str, factor: float, native: int) -> Scaling:
         raise RopewalkError(
             f"unknown method {method!r}{hint} Known are {', '.join(METHODS)} (none and crop are always measured)"
         )
-    return METHODS[method](factor, native)
+    scaling = METHODS[method](factor, native)
+    return scaling if temperature is None else _tempered(method, scaling, temperature, factor, native)
+
+
+def _tempered(method: str, scaling: Scaling, temperature: str, factor: float, native: int) -> Scaling:
+    wanted = TEMPERATURES[one_of("extend", "temperature", temperature, tuple(TEMPERATURES))](factor, native)
+    if scaling.depends_on_length:
+        raise RopewalkError(
+            f"temperature={temperature!r} cannot be given to {method!r}: its frequencies follow the length of the "
+            "sequence, and one temperature, that of the target, would not; leave the method out, or the temperature"
+        )
+    own = scaling.apply(torch.ones(8), base=10_000.0).attention_factor  # of no method does it depend on frequencies
+    return scaling if wanted == own else Tempered(scaling, wanted)

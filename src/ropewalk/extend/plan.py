@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ropewalk._checks import number
+from ropewalk._checks import number, whole
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.spec import ModelSpec
 from ropewalk.extend.methods import BASELINES, scaling_for
 from ropewalk.measure.curves import bucket_edges
 from ropewalk.measure.reading import contexts
+from ropewalk.measure.retrieval import DEPTHS, lengths
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.scaling import Scaled, Scaling
 
@@ -22,6 +23,7 @@ class Plan:
         scalings: each method's scaling, in the order in which they are measured.
         documents: how many stretches of text are measured at most.
         trials: sequences of planted strings a distance; 0 leaves reading out.
+        needles: pass keys hidden in one text; 0 leaves retrieval out.
     """
 
     model: Path
@@ -32,12 +34,15 @@ class Plan:
     documents: int = 48
     trials: int = 12
     tolerance: float = TOLERANCE
+    needles: int = 0
     edges: tuple[int, ...] = field(init=False)
     contexts: tuple[int, ...] = field(init=False)
+    haystacks: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", bucket_edges(self.native, self.target))
         object.__setattr__(self, "contexts", tuple(contexts(self.native, self.target)) if self.trials else ())
+        object.__setattr__(self, "haystacks", tuple(lengths(self.native, self.target)) if self.needles else ())
 
     @property
     def native(self) -> int:
@@ -63,18 +68,20 @@ def plan(
     documents: int = 48,
     trials: int = 12,
     tolerance: float = TOLERANCE,
+    needles: int = 0,
+    temperature: str | None = None,
 ) -> Plan:
     """Check everything that can be checked without the weights.
 
     Raises:
         RopewalkError: no rotary model, a target not longer than native, an unknown method, a missing text,
-            a model that carries a scaling already.
+            a model that carries a scaling already, a temperature that a method cannot take.
     """
     spec = from_config(model).uniform()
     native = spec.length
     if target <= native:
         raise RopewalkError(f"{model}: it reads {native} tokens natively; {target} is not longer; give a larger length")
-    scalings = _scalings(model, spec, native, target, methods)
+    scalings = _scalings(model, spec, native, target, methods, temperature)
     if not texts:
         raise RopewalkError("no text to measure on; give --text FILE, documents longer than the target length")
     for text in texts:
@@ -85,10 +92,14 @@ def plan(
     number("extend", "tolerance", tolerance, least=0, above=True)
     number("extend", "documents", documents, least=1)
     number("extend", "trials", trials, least=0)
-    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance)
+    if whole("extend", "needles", needles, least=0) > DEPTHS:
+        raise RopewalkError(f"extend: needles={needles}; give 0 to {DEPTHS} pass keys a text")
+    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles)
 
 
-def _scalings(model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...]) -> dict[str, Scaling]:
+def _scalings(
+    model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...], temperature: str | None
+) -> dict[str, Scaling]:
     named = dict.fromkeys(name for name in methods if name not in BASELINES)
     if named and spec.is_extended:
         raise RopewalkError(
@@ -96,4 +107,4 @@ def _scalings(model: Path, spec: ModelSpec, native: int, target: int, methods: t
             f"({spec.scaling or 'by a larger base'}); measure it as it is, and extend the checkpoint it was made from: "
             "two scalings on top of each other are not what either was meant for"
         )
-    return {name: scaling_for(name, target / native, native) for name in named}
+    return {name: scaling_for(name, target / native, native, temperature) for name in named}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ropewalk.extend.plan import Plan
+from ropewalk.measure.retrieval import texts
 from ropewalk.scaling import Scaling
 
 
@@ -39,6 +40,7 @@ def expected(plan: Plan, documents: int, cost: Cost) -> dict[str, float]:
     """The work of each method if every distance is read; a method whose reading ends sooner takes less."""
     windows = 1 + -(-(plan.target - plan.native) // plan.edges[1])
     reading = sum(cost.of_pass(plan.trials, context) for context in plan.contexts)
+    reading += sum(cost.of_pass(texts(plan.needles), length) for length in plan.haystacks)
 
     def method(scaling: Scaling | None) -> float:
         ends = plan.edges[1:] if plan.depends_on_length(scaling) else (plan.target,)

@@ -16,7 +16,10 @@ from ropewalk.extend.choose import eligible, usable_length
 from ropewalk.extend.measuring import Measured, Measurement
 from ropewalk.extend.plan import Plan
 from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
+from ropewalk.measure.retrieval import GAIN as RETRIEVAL_GAIN
+from ropewalk.measure.retrieval import finds_to
 from ropewalk.measure.verdict import RESAMPLES, resampling_unit
+from ropewalk.scaling import Scaling
 
 SCHEMA_VERSION = 1
 
@@ -30,16 +33,25 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
     crop = measured.method == "crop"
     return {
         "method": measured.method,
-        "scaling": None if scaling is None else {"name": type(scaling).__name__, **vars(scaling)},
+        "scaling": None if scaling is None else _stated(scaling),
+        "attention_factor": None if scaling is None else plan.at_target(scaling).attention_factor,
         "inv_freq": None if scaling is None else plan.at_target(scaling).inv_freq.tolist(),
         "buckets": buckets,
         "holds_to": None if crop else {"value": verdict.holds_to, "low": verdict.low, "high": verdict.high},
         "reads_to": reads_to(list(measured.readings)) if measurement.native_reads and not crop else None,
         "reading": [asdict(reading) for reading in measured.readings],
+        "finds_to": finds_to(list(measured.retrievals)) if measurement.native_finds and not crop else None,
+        "retrieval": [asdict(cell) for cell in measured.retrievals],
         "usable_length": None if crop else usable_length(measured, measurement),
         "short_cost": verdict.short_cost,
         "can_be_chosen": eligible(plan, measured),
     }
+
+
+def _stated(scaling: Scaling) -> dict[str, Any]:
+    """A scaling by its name and parameters; that which `Tempered` holds likewise."""
+    stated = {key: _stated(value) if isinstance(value, Scaling) else value for key, value in vars(scaling).items()}
+    return {"name": type(scaling).__name__, **stated}
 
 
 def protocol(plan: Plan, measurement: Measurement) -> dict[str, Any]:
@@ -61,6 +73,15 @@ def protocol(plan: Plan, measurement: Measurement) -> dict[str, Any]:
             "trials": plan.trials,
             "gain": GAIN,
             "measurable": measurement.native_reads,
+        },
+        "retrieval": {
+            "prompt": "the published passkey prompt, in running text"
+            + ("" if plan.needles == 1 else ", with two named keys a depth, one asked for and one the control"),
+            "scored": "teacher-forced; exact is what greedy decoding gives",
+            "needles": plan.needles,
+            "gain": RETRIEVAL_GAIN,
+            "control": "a guess" if plan.needles == 1 else "the other key, for a name that does not occur",
+            "measurable": measurement.native_finds,
         },
         "weights_dtype": "float32",
     }

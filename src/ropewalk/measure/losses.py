@@ -25,7 +25,8 @@ class LanguageModel(NamedTuple):
     Attributes:
         hidden: (tokens [B, T], positions [B, T] or None) -> last hidden states [B, T, C].
         head: hidden states [..., C] -> logits [..., V].
-        around: (tokens, positions, compute) -> the losses that `token_losses` returns, which `compute()` would be.
+        around: (tokens, positions, compute) -> the losses that `token_losses` returns, which `compute()` would be; or
+            whatever small tensor is made of a pass.
     """
 
     hidden: Callable[[Tensor, Tensor | None], Tensor]

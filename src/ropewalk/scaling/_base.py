@@ -80,6 +80,11 @@ def yarn_attention_factor(factor: float) -> float:
     return mscale(factor, 1.0)
 
 
+def longrope_attention_factor(factor: float, original_length: int) -> float:
+    """LongRoPE's, sqrt(1 + ln(factor) / ln(original_length)): in Microsoft's code and in transformers only."""
+    return math.sqrt(1 + math.log(factor) / math.log(original_length))
+
+
 def mscale(factor: float, coefficient: float) -> float:
     """DeepSeek's generalisation of it, 0.1 coefficient ln(factor) + 1; 1 for a factor of at most 1."""
     return 0.1 * coefficient * math.log(factor) + 1.0 if factor > 1 else 1.0

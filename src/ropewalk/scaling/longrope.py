@@ -1,6 +1,5 @@
 """LongRoPE: one searched divisor for each pair, in two sets."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from ropewalk._checks import number, whole
 from ropewalk._errors import RopewalkError
-from ropewalk.scaling._base import LengthDependent, Scaled, powers
+from ropewalk.scaling._base import LengthDependent, Scaled, longrope_attention_factor, powers
 
 
 @dataclass(frozen=True)
@@ -71,4 +70,4 @@ class LongRoPE(LengthDependent):
     def _attention_factor(self) -> float:
         if self.attention_factor is not None:
             return self.attention_factor
-        return math.sqrt(1 + math.log(self.factor or 1.0) / math.log(self.original_length))
+        return longrope_attention_factor(self.factor or 1.0, self.original_length)

@@ -4,12 +4,14 @@ from ropewalk.scaling import (
     NTK,
     DynamicLinear,
     DynamicNTK,
+    DynamicYaRN,
     Linear,
     Llama3,
     LongRoPE,
     MrRoPE,
     NTKCritical,
     Proportional,
+    Tempered,
     YaRN,
 )
 from ropewalk.verify.check import Check
@@ -25,7 +27,7 @@ def factor_one() -> float:
     methods = (
         Linear(1), NTK(1), NTKCritical(1, NATIVE), YaRN(1, NATIVE), YaRN(1, NATIVE, ramp="paper"), Llama3(1, NATIVE),
         MrRoPE(1, NATIVE), Proportional(1.0), LongRoPE(ONES, ONES, NATIVE),
-        DynamicNTK(1, NATIVE), DynamicLinear(NATIVE),
+        DynamicNTK(1, NATIVE), DynamicLinear(NATIVE), DynamicYaRN(NATIVE), Tempered(Linear(1), 1.0),
     )  # fmt: skip
     errors = []
     for method in methods:
