@@ -41,6 +41,9 @@ def test_the_report_holds_the_contract(extended):
     }  # fmt: skip
     for method in report["methods"]:
         assert set(method) >= {"method", "buckets", "holds_to", "reads_to", "usable_length", "short_cost"}
+        costs = method["short_cost_by_length"]
+        assert [each["length"] for each in costs] == [8, 16, 32, 64]
+        assert costs[-1]["cost"] == method["short_cost"]
         edges = [bucket["start"] for bucket in method["buckets"]] + [method["buckets"][-1]["end"]]
         assert edges == list(range(0, 129, 8))
         assert sum(bucket["tokens"] for bucket in method["buckets"]) == 3 * 127

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.measure.curves import Curve
-from ropewalk.measure.verdict import holds_to, judge, resampling_unit
+from ropewalk.measure.verdict import holds_to, judge, resampling_unit, short_cost
 
 NATIVE, EDGES = 64, tuple(range(0, 257, 8))
 
@@ -33,6 +33,14 @@ def test_the_interval_widens_with_noise_and_holds_the_value():
     verdict = judge(climbing(100, 0.004, noise=1.0), flat(2.0), flat(2.0), NATIVE)
     assert verdict.low <= verdict.holds_to <= verdict.high
     assert verdict.low < verdict.high
+
+
+def test_short_texts_pay_for_their_own_tokens_alone():
+    """A method that is level up to token 16 and loses 1 nat more at each token after it."""
+    method = climbing(16, 1.0)
+    assert short_cost(method, flat(2.0), 16) == pytest.approx(0)
+    assert short_cost(method, flat(2.0), 20) == pytest.approx((1 + 2 + 3) / 19)
+    assert short_cost(method, flat(2.0), NATIVE) == judge(method, flat(2.0), flat(2.0), NATIVE).short_cost
 
 
 def test_short_cost_is_against_the_unscaled_model_within_native_alone():

@@ -18,7 +18,7 @@ from ropewalk.extend.plan import Plan
 from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
 from ropewalk.measure.retrieval import GAIN as RETRIEVAL_GAIN
 from ropewalk.measure.retrieval import finds_to
-from ropewalk.measure.verdict import RESAMPLES, resampling_unit
+from ropewalk.measure.verdict import RESAMPLES, resampling_unit, short_cost
 from ropewalk.scaling import Scaling
 
 SCHEMA_VERSION = 1
@@ -44,8 +44,16 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
         "retrieval": [asdict(cell) for cell in measured.retrievals],
         "usable_length": None if crop else usable_length(measured, measurement),
         "short_cost": verdict.short_cost,
+        "short_cost_by_length": _by_length(plan, measurement, measured),
         "can_be_chosen": eligible(plan, measured),
     }
+
+
+def _by_length(plan: Plan, measurement: Measurement, measured: Measured) -> list[dict[str, float | int]]:
+    """What texts of an eighth of the native length pay, of a quarter, of half of it and of all."""
+    none = next(each for each in measurement.methods if each.method == "none")
+    lengths = sorted({max(2, plan.native // share) for share in (8, 4, 2, 1)})
+    return [{"length": n, "cost": short_cost(measured.curve, none.curve, n)} for n in lengths]
 
 
 def _stated(scaling: Scaling) -> dict[str, Any]:

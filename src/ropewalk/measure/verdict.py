@@ -40,15 +40,22 @@ def judge(
     Source: the definitions of crop, excess, holds_to and short_cost in docs/measuring.md.
     """
     difference = method.losses.astype(np.float64) - crop.losses
-    within = method.losses[:, 1:native].astype(np.float64) - none.losses[:, 1:native]
     sums, counts = _units(difference, method.edges)
     excess = sums.sum(0) / counts.sum(0)
     draws = _resampled(sums, counts, seed)
     reaches = [holds_to(row, method.edges, native, tolerance) for row in draws]
     low, high = np.percentile(reaches, [2.5, 97.5], method="nearest")
-    return Verdict(
-        excess, holds_to(excess, method.edges, native, tolerance), int(low), int(high), float(np.nanmean(within))
-    )
+    reached = holds_to(excess, method.edges, native, tolerance)
+    return Verdict(excess, reached, int(low), int(high), short_cost(method, none, native))
+
+
+def short_cost(method: Curve, none: Curve, length: int) -> float:
+    """What texts of `length` tokens pay: mean loss above the unscaled model's over as many first tokens, nats.
+
+    The first `length` tokens of a stretch are a text of that length: nothing after them is seen. Static methods
+    have one set of frequencies for all lengths.
+    """
+    return float(np.nanmean(method.losses[:, 1:length].astype(np.float64) - none.losses[:, 1:length]))
 
 
 def holds_to(excess: NDArray[np.float64], edges: tuple[int, ...], native: int, tolerance: float) -> int:
