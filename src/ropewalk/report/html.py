@@ -1,40 +1,72 @@
-"""report.html: made from report.json alone, with its pictures inside and nothing fetched."""
+"""report.html and report.md: made from report.json alone, with nothing fetched."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 from numpy.typing import NDArray
+from plotly.offline import get_plotlyjs
 
-from ropewalk.plots import curves, spectrum
-from ropewalk.report.svg import inline_svg
+from ropewalk.report.chart_parts import names
+from ropewalk.report.charts import charts, dark_colours
+from ropewalk.report.curve_chart import MEASURES, lost
+from ropewalk.report.extension_markdown import markdown
+from ropewalk.report.extension_tables import tables, title
+from ropewalk.report.grids import grids
+from ropewalk.report.look import looks
+from ropewalk.report.page import embedded, environment
+from ropewalk.report.spectrum_charts import frequencies_of
+
+NUMBERS = ("excess", "loss", "perplexity", "reading", "retrieval", "wavelengths")  # tables that stand last, folded
 
 
 def write_report(report: dict[str, Any], path: Path) -> None:
-    """Render the content of report.json to one HTML file."""
+    """Render the content of report.json to one HTML file, and beside it, as .md, to Markdown."""
     path.write_text(render(report), encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(report, _verdict(report)), encoding="utf-8")
 
 
 def render(report: dict[str, Any]) -> str:
     """The page, as text. Names and paths in `report` are escaped."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(files("ropewalk.report").joinpath("template.html").read_text(encoding="utf-8"))
-    chosen = next((m for m in report["methods"] if m["method"] == report["chosen"]), None)
-    return template.render(
-        report=report,
-        chosen=chosen,
-        verdict=verdict(report, chosen),
-        curves=inline_svg(curves(report)),
-        spectrum=inline_svg(spectrum(frequencies(report), report["native_length"], report["target_length"])),
-        config=json.dumps(report["config"], indent=2) if report["config"] else None,
+    drawn, made, every = charts(report), tables(report), names(report)
+    turning = {every.index(m["method"]): m["method"] for m in report["methods"] if frequencies_of(report, m)}
+    return (
+        environment()
+        .get_template("template.html")
+        .render(
+            report=report,
+            title=title(report),
+            verdict=_verdict(report),
+            tables=made,
+            numbers=[made[name] for name in NUMBERS if name in made],
+            charts=drawn,
+            measures=MEASURES,
+            methods=looks(every),
+            turning=turning,
+            first_turning=next(
+                (n for n, name in turning.items() if name == report["chosen"]), max(turning, default=None)
+            ),
+            grids=grids(report),
+            config=json.dumps(report["config"], indent=2) if report["config"] else None,
+            recipes=report.get("recipes") or [],
+            lost=lost(report),
+            bands=any(bucket.get("low") is not None for m in report["methods"] for bucket in m.get("buckets") or []),
+            embedded=embedded({"charts": drawn, "dark": dark_colours(report)}),
+            plotly=Markup(get_plotlyjs()),
+        )
     )
+
+
+def _verdict(report: dict[str, Any]) -> str:
+    return verdict(report, next((m for m in report["methods"] if m["method"] == report["chosen"]), None))
 
 
 def verdict(report: dict[str, Any], chosen: dict[str, Any] | None) -> str:
     """The result in words."""
+    if report.get("quick"):
+        return _screening(report)
     if chosen is None:
         return f"No method stays within {report['tolerance']:g} nats a token on short text; no checkpoint was written."
     none = next(m for m in report["methods"] if m["method"] == "none")
@@ -42,6 +74,17 @@ def verdict(report: dict[str, Any], chosen: dict[str, Any] | None) -> str:
         f"{chosen['method']} holds to {chosen['holds_to']['value']:,} tokens; {_reading(report, chosen)}; it costs "
         f"{round(100 * np.expm1(chosen['short_cost']), 1) + 0.0:.1f} % perplexity on short text. "
         f"Unscaled, the model holds to {none['holds_to']['value']:,}."
+    )
+
+
+def _screening(report: dict[str, Any]) -> str:
+    """What the gapped probe ranks first, and that it is no measurement."""
+    ranked = [method for method in report["probe"]["methods"] if method.get("rank") is not None]
+    order = [method["method"] for method in sorted(ranked, key=lambda method: method["rank"])]
+    first = f"it ranks {' before '.join(order[:2])}" if order else "it ranks none"
+    return (
+        f"A screening, not a measurement: by the gapped probe {first}. How far a method holds and reads was not "
+        "measured; run extend without --quick to confirm it with full passes."
     )
 
 
