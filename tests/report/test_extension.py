@@ -191,6 +191,7 @@ def test_every_control_has_its_chart_and_its_name(report, page):
     assert json.loads(page.texts["pre"][0]) == report["config"]
     assert page.texts["pre"][1] == report["recipes"][0]["text"]
     assert len(page.of("button", **{"class": "copy"})) == 2
+    assert any("reloaded in transformers 5.23.0: frequencies equal to the last bit" in said for said in page.texts["p"])
 
 
 def test_it_is_made_for_light_dark_paper_and_phones(page):
@@ -244,6 +245,7 @@ def test_the_markdown_says_it_all_and_names_stay_text(tmp_path, model):
     cells = {cell for row in page.rows for cell in row}
     assert numbers(report) - cells == set()
     assert set(HOSTILE[:2]) <= cells
+    assert any("reloaded in transformers 5.23.0: frequencies equal to the last bit" in said for said in page.texts["p"])
     assert json.loads(page.texts["code"][0]) == report["config"]
     assert page.texts["code"][1] == report["recipes"][0]["text"] + "\n"
     assert " ".join(verdict(report, report["methods"][3]).split()) in page.texts["p"][0]

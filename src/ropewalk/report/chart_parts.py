@@ -50,11 +50,16 @@ def axes(x: str, y: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def positions(layout: dict[str, Any], report: dict[str, Any]) -> None:
-    """The x axis from 0 to the target, marked at round parts of the native length."""
+def positions(layout: dict[str, Any], report: dict[str, Any], said: str = "%{x:,}") -> None:
+    """The x axis from 0 to the target, marked at round parts of the native length; `said` heads what hovering shows."""
     native, target = report["native_length"], report["target_length"]
     step = native / 8 * 2 ** max(0, math.ceil(math.log2(target / native)))
-    layout["xaxis"] |= {"range": [0, target], "dtick": step, "tickformat": ",d", "hoverformat": ",d"}
+    layout["xaxis"] |= {
+        "range": [0, 1.02 * target],
+        "dtick": step,
+        "tickformat": ",d",
+        "unifiedhovertitle": {"text": said},
+    }
 
 
 def native_line(layout: dict[str, Any], native: int, name: str = "native length") -> None:

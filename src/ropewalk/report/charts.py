@@ -68,7 +68,6 @@ def lengths(report: dict[str, Any]) -> dict[str, Any]:
     rows = list(range(len(judged)))
     layout = axes("tokens", "")
     positions(layout, report)
-    layout["xaxis"]["range"] = [0, report["target_length"] * 1.03]
     layout["yaxis"] |= {"tickvals": rows, "ticktext": [html.escape(_short(m["method"])) for m, _ in judged]}
     layout["yaxis"] |= {"range": [len(rows) - 0.4, -0.6], "showgrid": False}
     layout |= {"hovermode": "closest", "barmode": "overlay", "height": 110 + 42 * len(rows)}
@@ -115,7 +114,7 @@ def reading(report: dict[str, Any]) -> dict[str, Any]:
             drawn = line(method["method"], x, y, look, {"method": index})
             data.append(drawn | {"hovertemplate": "%{y:.2f}"})
     layout = axes("distance to the original, tokens", "gain of a copy, nats a token") | {"hovermode": "x unified"}
-    positions(layout, report)
+    positions(layout, report, "%{x:,} tokens away")
     native_line(layout, report["native_length"])
     level(layout, READS, "reads from here up")
     return {"data": data, "layout": layout}
@@ -137,6 +136,11 @@ def probe(report: dict[str, Any]) -> dict[str, Any]:
         }
         data.append(drawn | {"error_y": errors, "hovertemplate": "%{y:.3f}"})
     layout = axes("span, tokens", "loss above the reference, nats a token") | {"hovermode": "x unified"}
-    positions(layout, report)
+    positions(layout, report, "span %{x:,}")
     native_line(layout, report["native_length"])
     return {"data": data, "layout": layout}
+
+
+def drawn_methods(chart: dict[str, Any]) -> set[int]:
+    """The methods that have a line of their own in `chart`, by index."""
+    return {trace["meta"]["method"] for trace in chart["data"] if "method" in trace.get("meta", {})}

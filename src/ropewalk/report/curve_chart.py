@@ -22,7 +22,7 @@ def curves(report: dict[str, Any]) -> dict[str, Any]:
     if not data:
         return {"data": []}
     layout = axes("position", "") | {"hovermode": "x unified"}
-    positions(layout, report)
+    positions(layout, report, "around position %{x:,}")
     native_line(layout, report["native_length"])
     return {"data": data, "layout": layout, "states": {name: _measured(report, name) for name in MEASURES}}
 

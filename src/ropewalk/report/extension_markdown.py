@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ropewalk.report.extension_tables import tables, title
+from ropewalk.report.extension_tables import reloaded, tables, title
 from ropewalk.report.table import Table, escaped, markdown_table
 
 FIRST = ("main", "probe")  # before the checkpoint; the rest stand after it
@@ -26,6 +26,7 @@ def markdown(report: dict[str, Any], verdict: str) -> str:
             "## The keys of config.json that concern position",
             _code(json.dumps(report["config"], indent=2), "json"),
         ]
+    parts += [escaped(said)] if (said := reloaded(report)) else []
     parts += _recipes(report.get("recipes") or [])
     parts += [part for name, table in made.items() if name not in FIRST for part in _section(table)]
     return "\n\n".join(parts) + "\n"

@@ -13,6 +13,21 @@ def title(report: dict[str, Any]) -> str:
     return f"{report['model']}: {report['native_length']:,} to {report['target_length']:,} tokens"
 
 
+def reloaded(report: dict[str, Any]) -> str | None:
+    """What was compared after the written checkpoint had been read back, in words."""
+    found = report["verified"]
+    if not found:
+        return None
+    stray, error = found["frequencies_max_relative_error"], found["logits_max_error"]
+    frequencies = "equal to the last bit" if found["frequencies_bit_equal"] else f"within {stray:.1e} relative"
+    logits = "equal to" if error == 0 else f"within {error:.1e} of"
+    changed = ", and other than the unscaled model's" if found["logits_changed"] else ""
+    return (
+        f"Written for {report['chosen']}, reloaded in {found['reader']}: frequencies {frequencies}, attention factor "
+        f"{found['attention_factor']:.6g}, logits {logits} those of the model that was measured{changed}."
+    )
+
+
 def tables(report: dict[str, Any]) -> dict[str, Table]:
     """Every table that the report has the numbers for, by a short name, in the order in which they stand."""
     made = {

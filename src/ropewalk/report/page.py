@@ -7,15 +7,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 
-def environment() -> Environment:
-    """Templates by name; whatever they print is escaped."""
-    return Environment(
+def filled(template: str, **content: Any) -> str:
+    """A template of this folder with `content` in it; whatever it prints is escaped."""
+    environment = Environment(
         loader=PackageLoader("ropewalk.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(template).render(content)
 
 
 def embedded(content: Any) -> Markup:

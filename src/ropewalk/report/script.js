@@ -44,7 +44,7 @@
     const data = chart.data.filter((trace) => shown(name, trace.meta));
     const figure = { data, layout: layoutOf(name) };
     const coloured = media.dark.matches && !printing ? recoloured(figure) : structuredClone(figure);
-    const config = { responsive: !printing, displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
+    const config = { responsive: !printing, displaylogo: false, displayModeBar: media.touch.matches ? false : "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
     return Plotly.react(name, coloured.data, coloured.layout, config);
   }
 

@@ -18,7 +18,8 @@ def wavelengths(report: dict[str, Any]) -> dict[str, Any]:
         for index, method, look, inv_freq in _turning(report)
     ]
     layout = axes("pair", "wavelength, tokens a turn") | {"hovermode": "x unified"}
-    layout["yaxis"] |= {"type": "log", "exponentformat": "none", "tickformat": ",~g", "dtick": 1}
+    layout["xaxis"]["unifiedhovertitle"] = {"text": "pair %{x}"}
+    layout["yaxis"] |= {"type": "log", "exponentformat": "none", "tickformat": ",d", "dtick": 1}
     for name in ("native", "target"):
         level(layout, report[f"{name}_length"], f"{name} length, {report[f'{name}_length']:,}")
         layout["annotations"][-1]["y"] = math.log10(report[f"{name}_length"])  # annotations alone take logarithms
