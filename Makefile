@@ -7,7 +7,7 @@ OUT ?= demo
 REAL := .cache/real
 READERS := .cache/readers
 
-.PHONY: help bench bench-memory bench-model compare compare-quick demo demo-real test test-4.57 test-kernels test-peers test-triton lint figures train clean
+.PHONY: help bench bench-memory bench-model compare compare-quick demo demo-real test test-4.57 test-kernels test-browser test-peers test-triton lint figures train clean
 
 help:
 	@echo "make demo       extend the model that ships from 256 to 1024 tokens; writes $(OUT)/"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-4.57  what we write, in transformers 4.57 as in 5: frequencies and logits; in an environment of its own"
 	@echo "make test-kernels  all of make test with the kernels and without them, and the kernels' own under the address sanitizer"
 	@echo "make test-triton  the GPU's kernel in Triton's interpreter, in an environment of its own"
+	@echo "make test-browser  the report's page in Chromium, where one is installed"
 	@echo "make test-peers  torchtune's rotary, in an environment of its own"
 	@echo "make train      train the model that ships anew (half an hour)"
 
@@ -37,6 +38,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+test-browser: $(STAMP)
+	$(BIN)/pytest tests/report/test_browser.py
 
 test-kernels: $(STAMP)
 	ROPEWALK_KERNELS=off $(BIN)/pytest -n 2 --dist loadfile -m "not slow"

@@ -69,7 +69,7 @@ def test_no_method_within_the_tolerance_is_a_finding(ropewalk, tiny, prose, tmp_
                        "--methods", "linear", "--documents", 2, "--trials", 0)  # fmt: skip
     assert outcome.code == 1
     assert "no checkpoint was written" in " ".join(outcome.out.split())
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["report.html", "report.json", "report.md"]
 
 
 @pytest.mark.parametrize("method", ["none", "crop", "mrrope", "dynamic", "yarn-dynamic", "yarn-paper"])

@@ -24,7 +24,7 @@ PLAN = Plan(Path("model"), (), SPEC, 1024, {name: scaling_for(name, 4.0, 256) fo
 
 
 def measured(method: str, holds: int, cost: float, reads: int = 0) -> Measured:
-    verdict = Verdict(np.zeros(1), holds, holds, holds, cost)
+    verdict = Verdict(np.zeros(1), np.zeros(1), np.zeros(1), holds, holds, holds, cost)
     readings = tuple(Reading(d, d, 3.0 if d <= reads else 0.0, 1) for d in range(100, 1100, 100))
     return Measured(method, Curve(np.zeros((1, 1), dtype=np.float32), (0, 1)), verdict, readings)
 

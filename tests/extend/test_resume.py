@@ -33,7 +33,7 @@ def without_pictures():
 @pytest.fixture(scope="module")
 def planned(tiny, prose):
     def planned(methods=METHODS, target=128, text=prose, model=tiny, **more):
-        return plan(model, (text,), target, methods, **{"documents": 2, "trials": 1, **more})
+        return plan(model, (text,), target, methods, **{"documents": 2, "trials": 1, "needles": 8, **more})
 
     return planned
 

@@ -43,6 +43,21 @@ def test_short_texts_pay_for_their_own_tokens_alone():
     assert short_cost(method, flat(2.0), NATIVE) == judge(method, flat(2.0), flat(2.0), NATIVE).short_cost
 
 
+def test_the_band_of_a_bucket_is_as_wide_as_its_mean_is_uncertain():
+    """Independent normal losses: 1.96 standard errors of a mean over rows x width tokens, to each side."""
+    verdict = judge(climbing(256, 0.0, noise=0.5, rows=400), flat(2.0, rows=400), flat(2.0, rows=400), NATIVE)
+    error = 1.96 * 0.5 / np.sqrt(400 * 8)
+    np.testing.assert_allclose(verdict.excess_high[1:] - verdict.excess[1:], error, rtol=0.25)
+    np.testing.assert_allclose(verdict.excess[1:] - verdict.excess_low[1:], error, rtol=0.25)
+    assert np.mean((verdict.excess_low <= 0) & (verdict.excess_high >= 0)) > 0.8  # the truth is 0 in all 32
+
+
+def test_without_noise_the_band_is_the_line():
+    verdict = judge(climbing(100, 0.02), flat(2.0), flat(2.0), NATIVE)
+    np.testing.assert_allclose(verdict.excess_low, verdict.excess, atol=1e-6)
+    np.testing.assert_allclose(verdict.excess_high, verdict.excess, atol=1e-6)
+
+
 def test_short_cost_is_against_the_unscaled_model_within_native_alone():
     none = climbing(64, 1.0)
     verdict = judge(flat(2.25), flat(2.0), none, NATIVE)

@@ -28,8 +28,11 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
     """One method, as `measure --json` prints it and `extend` lists it."""
     verdict = measured.verdict
     scaling = plan.scalings.get(measured.method)
-    pairs = zip(measured.curve.buckets(), verdict.excess.tolist(), strict=True)
-    buckets = [{**bucket, "excess": excess} for bucket, excess in pairs]
+    bands = zip(verdict.excess.tolist(), verdict.excess_low.tolist(), verdict.excess_high.tolist(), strict=True)
+    buckets = [
+        {**bucket, "excess": excess, "low": low, "high": high}
+        for bucket, (excess, low, high) in zip(measured.curve.buckets(), bands, strict=True)
+    ]
     crop = measured.method == "crop"
     return {
         "method": measured.method,

@@ -10,6 +10,7 @@ from ropewalk.measure.curves import Curve
 
 TOLERANCE = 0.10  # nats a token
 RESAMPLES = 1000
+INTERVAL = (2.5, 97.5)  # percentiles
 FEW_DOCUMENTS = 40  # under so many, blocks of tokens are resampled in place of documents
 BLOCK, BLOCKS = 1024, 8  # tokens in a block, at most, and blocks in a bucket, at least
 
@@ -20,12 +21,15 @@ class Verdict:
 
     Attributes:
         excess: mean loss minus crop's, a bucket, nats.
+        excess_low, excess_high: 95 % bootstrap interval of each bucket's excess, of the same draws as holds_to's.
         holds_to: the end of the last bucket, counted on from the native length, whose excess is in tolerance.
         low, high: 95 % bootstrap interval of holds_to.
         short_cost: mean loss minus the unscaled model's within the native length, nats.
     """
 
     excess: NDArray[np.float64]
+    excess_low: NDArray[np.float64]
+    excess_high: NDArray[np.float64]
     holds_to: int
     low: int
     high: int
@@ -44,9 +48,10 @@ def judge(
     excess = sums.sum(0) / counts.sum(0)
     draws = _resampled(sums, counts, seed)
     reaches = [holds_to(row, method.edges, native, tolerance) for row in draws]
-    low, high = np.percentile(reaches, [2.5, 97.5], method="nearest")
-    reached = holds_to(excess, method.edges, native, tolerance)
-    return Verdict(excess, reached, int(low), int(high), short_cost(method, none, native))
+    low, high = np.percentile(reaches, INTERVAL, method="nearest")
+    excess_low, excess_high = np.percentile(draws, INTERVAL, axis=0)
+    reached, cost = holds_to(excess, method.edges, native, tolerance), short_cost(method, none, native)
+    return Verdict(excess, excess_low, excess_high, reached, int(low), int(high), cost)
 
 
 def short_cost(method: Curve, none: Curve, length: int) -> float:

@@ -5,19 +5,19 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-COLOURS = {
+COLOURS = {  # at least 3 : 1 against white, and apart for readers who do not tell red from green
     "none": "#1a1a1a",
-    "crop": "#9a9a9a",
+    "crop": "#767676",
     "native": "#1a1a1a",
-    "linear": "#c44e52",
-    "ntk": "#dd8452",
-    "ntk-critical": "#b8860b",
-    "yarn": "#2a6fbb",
-    "yarn-paper": "#64b5cd",
-    "llama3": "#2e8b57",
-    "mrrope": "#8172b3",
-    "dynamic": "#937860",
-    "dynamic-linear": "#da8bc3",
+    "linear": "#b84300",
+    "ntk": "#b98900",
+    "ntk-critical": "#cf62a8",
+    "yarn": "#0072b2",
+    "yarn-paper": "#429bd2",
+    "llama3": "#006e51",
+    "mrrope": "#5b2fb0",
+    "dynamic": "#4d3826",
+    "dynamic-linear": "#8f1040",
 }
 SPARE = "#555555"
 

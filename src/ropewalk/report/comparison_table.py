@@ -1,11 +1,10 @@
 """A comparison as plain tables: what the page, the Markdown and the CSV have in common."""
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ropewalk.report.claims_table import claims_table, decay_table, frequency_table
-from ropewalk.report.table import MISSING, Table, estimate
+from ropewalk.report.table import MISSING, Table, escaped, estimate, markdown_table
 
 TITLE = "Position encodings read past their training length"
 PICTURES = ("comparison.svg", "comparison-scalings.svg")  # of the encodings and of the scalings
@@ -271,20 +270,9 @@ def markdown(result: Mapping[str, Any], literature: Mapping[str, Any]) -> str:
     pictures = dict(zip(("main", "scalings"), PICTURES, strict=True))
     parts = [f"# {TITLE}", escaped(verdict(result))]
     for name, table in tables(result, literature).items():
-        parts += [f"## {table.title}", _markdown_table(table), *filter(None, [escaped(table.note)])]
+        parts += [f"## {table.title}", markdown_table(table), *filter(None, [escaped(table.note)])]
         parts += [f"![{table.title}]({pictures[name]})"] if name in pictures else []
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(table: Table) -> str:
-    rule = ["---"] + ["---" if table.prose else "---:"] * (len(table.header) - 1)
-    lines = [[*map(escaped, table.header)], rule, *([*map(escaped, row)] for row in table.rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def escaped(text: str) -> str:
-    """Text that stays within its cell and is no HTML, whatever a user named an encoding."""
-    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
 def csv_rows(result: Mapping[str, Any]) -> list[list[str]]:

@@ -17,6 +17,8 @@ def verdict(report: Mapping[str, Any], method: str | None) -> str:
         report: the content of report.json, or as much of it as has `methods`, `tolerance` and `protocol`.
         method: its name; None where none was chosen.
     """
+    if report.get("quick"):
+        return _screening(report)
     if method is None:
         return f"No method stays within {report['tolerance']:g} nats a token on short text; no checkpoint was written."
     found, none = (_of(report, name) for name in (method, "none"))
@@ -26,6 +28,17 @@ def verdict(report: Mapping[str, Any], method: str | None) -> str:
     if method == "none":
         return f"{'; '.join(said)}. This is the model as it is."
     return f"{'; '.join(said)}; {_cost(found['short_cost'])}. {_against(found['usable_length'], none['usable_length'])}"
+
+
+def _screening(report: Mapping[str, Any]) -> str:
+    """What the gapped probe ranks first, and that it is no measurement."""
+    ranked = [method for method in report["probe"]["methods"] if method.get("rank") is not None]
+    order = [method["method"] for method in sorted(ranked, key=lambda method: method["rank"])]
+    first = f"it ranks {' before '.join(order[:2])}" if order else "it ranks none"
+    return (
+        f"A screening, not a measurement: by the gapped probe {first}. How far a method holds and reads was not "
+        "measured; run extend without --quick to confirm it with full passes."
+    )
 
 
 def _of(report: Mapping[str, Any], method: str) -> Mapping[str, Any]:
@@ -38,12 +51,12 @@ def _read_and_found(protocol: Mapping[str, Any], found: Mapping[str, Any]) -> li
         said = [f"reads to {found['reads_to']:,}"]
     else:
         said = [UNREAD if protocol["reading"]["trials"] else "how far it reads was not measured"]
-    if found["finds_to"] is not None:
+    if found.get("finds_to") is not None:
         return [
             *said,
             f"finds pass keys in texts of {found['finds_to']:,}" if found["finds_to"] else "finds no pass keys",
         ]
-    return [*said, UNFOUND] if protocol["retrieval"]["needles"] else said
+    return [*said, UNFOUND] if protocol.get("retrieval", {}).get("needles") else said
 
 
 def _cost(nats: float) -> str:

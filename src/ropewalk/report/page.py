@@ -1,0 +1,25 @@
+"""What pages of results have in common: the templates of this folder, read with escaping on."""
+
+import json
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+
+def filled(template: str, **content: Any) -> str:
+    """A template of this folder with `content` in it; whatever it prints is escaped."""
+    environment = Environment(
+        loader=PackageLoader("ropewalk.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(content)
+
+
+def embedded(content: Any) -> Markup:
+    """JSON to stand inside a <script>: nothing in it can end the script or begin a comment."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))  # ASCII alone, so that U+2028 is no line end
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
