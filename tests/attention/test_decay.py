@@ -1,5 +1,8 @@
 """ALiBi without a mask: the weights of the mask, its gradients, and a rounding that does not grow with the length."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor
@@ -53,7 +56,7 @@ def test_that_path_is_taken(monkeypatch):
     """Or else the tests above would compare the mask with itself."""
     taken = []
     monkeypatch.setattr(
-        decay, "forward_part", lambda *a, _run=decay.forward_part, **k: taken.append(1) or _run(*a, **k)
+        decay, "kernel", lambda name, _named=decay.kernel: lambda *a, **k: taken.append(1) or _named(name)(*a, **k)
     )
     q, k, v = tensors(300, 300, 4, 4)
     attend(q, k, v, causal=True, encoding=ALiBi(4))
@@ -64,6 +67,45 @@ def test_that_path_is_taken(monkeypatch):
     attend(q, k, v, causal=True, encoding=ALiBi(4, form="halves"))
     attend(q, k, v, causal=True)
     assert len(taken) == 5
+
+
+def test_the_question_is_asked_once_a_call(monkeypatch):
+    asked = []
+    monkeypatch.setattr(decay, "serves", lambda job, _serves=decay.serves: asked.append(1) or _serves(job))
+    q, k, v = tensors(300, 300, 4, 4)
+    for times, options in enumerate(({}, {"key_mask": EVERY}, {"explain": True}), start=1):
+        attend(q, k, v, causal=True, encoding=ALiBi(4), **options)
+        assert len(asked) == times
+
+
+def test_a_torch_without_those_operators():
+    """It promises neither: the import does not need them, and attention goes by the mask."""
+    code = """
+import torch
+names = type(torch.ops.aten)
+found = names.__getattr__
+def without(self, name):
+    if "flash_attention_for_cpu" in name:
+        raise AttributeError(name)
+    return found(self, name)
+names.__getattr__ = without
+for name in [name for name in vars(torch.ops.aten) if "flash_attention_for_cpu" in name]:
+    delattr(torch.ops.aten, name)
+import ropewalk as rw
+from ropewalk.attention import decay
+x = torch.randn(1, 4, 2100, 16, dtype=torch.float64, requires_grad=True)
+alibi = rw.ALiBi(4)
+plan = rw.attend(x, x, x, causal=True, encoding=alibi, explain=True)
+assert plan.backend == "sdpa" and plan.rows < 2100, plan
+gradients = [
+    torch.autograd.grad(rw.attend(x, x, x, causal=True, encoding=alibi, **named).square().sum(), x)[0]
+    for named in ({}, {"backend": "reference"})
+]
+assert torch.allclose(*gradients, atol=1e-9)
+assert decay.kernel(decay.FORWARD) is None
+"""
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("heads", [4, 8])

@@ -122,18 +122,23 @@ def attend(
     if not explain:
         q, k = encoding.rotate(q, k, where.q_positions, where.k_positions, length)
     job = Job(q, k, v, where, encoding, scale, softcap, sinks, dropout_p)
-    plan = _plan(job, backend)
-    return plan if explain else _run(job, plan)
+    backend, reason = _backend(job, backend)
+    unmasked = backend == "sdpa" and decay.serves(job)
+    rows = q.shape[-2] if unmasked else _rows(job, backend)
+    if explain:
+        return Plan(backend, reason, encoding.doors, rows)
+    return decay.decay(job) if unmasked else _run(job, backend, rows)
 
 
-def _plan(job: Job, backend: str) -> Plan:
+def _backend(job: Job, backend: str) -> tuple[str, str]:
+    """The one that was asked for or is the best, and why."""
     chosen, reason = (backend, "it was asked for") if backend != "auto" else _choose(job)
     refused = {"sdpa": sdpa.refusals, "flex": flex.refusals}.get(chosen, lambda job: [])(job)
     if refused:
         raise RopewalkError(
             f"attend: backend={chosen!r} cannot express {', '.join(refused)}; leave backend out, or give 'reference'"
         )
-    return Plan(chosen, reason, job.encoding.doors, _rows(job, chosen))
+    return chosen, reason
 
 
 def _choose(job: Job) -> tuple[str, str]:
@@ -151,17 +156,12 @@ def _rows(job: Job, backend: str) -> int:
     """All queries at once where nothing of the size T x S is made."""
     queries = job.q.shape[-2]
     unmasked = "bias" not in job.encoding.doors and (job.sight.everything or job.sight.triangle)
-    if backend == "sdpa" and decay.serves(job):
-        return queries
     if backend == "flex" or (backend == "sdpa" and unmasked and sdpa.is_fused(job)):
         return queries
     return min(rows_at_once(job), queries)
 
 
-def _run(job: Job, plan: Plan) -> Tensor:
-    if plan.backend == "flex":
+def _run(job: Job, backend: str, rows: int) -> Tensor:
+    if backend == "flex":
         return flex.flex(job)
-    if plan.backend == "sdpa" and decay.serves(job):
-        return decay.decay(job)
-    core = sdpa.sdpa if plan.backend == "sdpa" else reference
-    return by_blocks(core, job, plan.rows)
+    return by_blocks(sdpa.sdpa if backend == "sdpa" else reference, job, rows)

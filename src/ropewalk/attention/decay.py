@@ -7,6 +7,7 @@ what a logit is rounded does not grow with the length, but for far keys as their
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,8 +19,14 @@ from ropewalk.functional.rotary import full_precision
 
 ROWS = 128  # queries of a block: fewer call the kernel more often, more round a near key as a farther one
 
-forward_part = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-backward_part = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
+BACKWARD = f"{FORWARD}_backward"
+
+
+@cache
+def kernel(name: str) -> Any:
+    """torch's operator of that name; None where this torch has none, since it promises neither."""
+    return getattr(getattr(torch.ops.aten, name, None), "default", None)
 
 
 def serves(job: Job) -> bool:
@@ -39,6 +46,7 @@ def serves(job: Job) -> bool:
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
         and torch.autograd.forward_ad._current_level < 0
+        and None not in (kernel(FORWARD), kernel(BACKWARD))
     )
     potential = job.encoding.potential(job.sight.k_positions[..., :1]) if possible else None
     return potential is not None and len(potential) == job.q.shape[1]
@@ -67,10 +75,11 @@ class _Decay(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, potential: Tensor, scale: float) -> Tensor:
         """`potential`: float64 [H, S]."""
         outs, sums = [], []
+        attention = kernel(FORWARD)
         for rows, parts in _blocks(q, k):
             found = [
-                forward_part(q[:, :, rows], k[:, :, keys], v[:, :, keys], 0.0, causal,
-                             attn_mask=_mask(potential, rows, keys, q, k), scale=scale)
+                attention(q[:, :, rows], k[:, :, keys], v[:, :, keys], 0.0, causal,
+                          attn_mask=_mask(potential, rows, keys, q, k), scale=scale)
                 for keys, causal in parts
             ]  # fmt: skip
             out, logsumexp = _joined(found)
@@ -89,9 +98,10 @@ class _Decay(torch.autograd.Function):
         upstream = _side_by_side(upstream)
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
         of_q, of_k, of_v = (torch.zeros_like(x, dtype=wide) for x in (q, k, v))
+        gradients = kernel(BACKWARD)
         for rows, parts in _blocks(q, k):
             for keys, causal in parts:
-                found = backward_part(
+                found = gradients(
                     upstream[:, :, rows], q[:, :, rows], k[:, :, keys], v[:, :, keys], out[:, :, rows],
                     logsumexp[:, :, rows], 0.0, causal, attn_mask=_mask(potential, rows, keys, q, k), scale=ctx.scale,
                 )  # fmt: skip
