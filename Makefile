@@ -7,7 +7,7 @@ OUT ?= demo
 REAL := .cache/real
 READERS := .cache/readers
 
-.PHONY: help bench bench-memory bench-model compare compare-quick demo demo-real test test-4.57 test-kernels test-browser test-peers test-triton lint figures train clean
+.PHONY: help bench bench-gpu bench-memory bench-model compare compare-quick demo demo-real test test-4.57 test-kernels test-browser test-peers test-triton lint figures train clean
 
 help:
 	@echo "make demo       extend the model that ships from 256 to 1024 tokens; writes $(OUT)/"
@@ -18,6 +18,7 @@ help:
 	@echo "make compare-quick  four encodings trained alike, one seed each (a few minutes); writes comparison-quick/"
 	@echo "make compare    every encoding and two of x-transformers, three seeds each (under 90 minutes); again to resume"
 	@echo "make bench      rotation and attention against their limits and other people's code (five minutes, nothing else running)"
+	@echo "make bench-gpu  the rotation's Triton kernel against a copy and other people's kernels, on a CUDA device"
 	@echo "make bench-model  SmolLM2-135M before and after rw.patch"
 	@echo "make bench-memory  peak memory of attention at 8192 and 32768 tokens (ten minutes)"
 	@echo "make test-4.57  what we write, in transformers 4.57 as in 5: frequencies and logits; in an environment of its own"
@@ -70,6 +71,9 @@ bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt 'rotary-embedding-torch>=0.8'
 	$(BIN)/ropewalk bench --threads 1 --out benchmarks/results/speed-cpu.json
 	$(BIN)/ropewalk bench --threads 2 --out benchmarks/results/speed-cpu-2-threads.json
+
+bench-gpu: $(STAMP)
+	$(BIN)/ropewalk bench --device cuda --out benchmarks/results/speed-gpu.json
 
 bench-model: $(REAL)/.fetched
 	$(BIN)/python benchmarks/whole_model.py $(REAL)/SmolLM2.gguf

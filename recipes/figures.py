@@ -8,13 +8,14 @@ from ropewalk import plots, positions
 from ropewalk.bench.table import markdown
 from ropewalk.functional import sinusoidal
 from ropewalk.report.html import frequencies
+from ropewalk.report.svg import svg
 
 ROOT = Path(__file__).parents[1]
 TABLE = re.compile(r"(?P<comment><!-- (?P<short>short, )?made from (?P<path>\S+) -->)\n(?:\n?\|.*)*\n")
 
 
 def main() -> None:
-    """Leave docs/*.png."""
+    """Leave the pictures of docs/, and the speed tables."""
     report = json.loads((ROOT / "benchmarks/results/extend-shipped-1024.json").read_text())
     drawn = {
         "curves": plots.curves(report),
@@ -23,6 +24,8 @@ def main() -> None:
     }
     for name, figure in drawn.items():
         figure.savefig(ROOT / f"docs/{name}.png", dpi=110)
+    result = json.loads((ROOT / "benchmarks/results/speed-cpu.json").read_text())
+    (ROOT / "docs/speed.svg").write_text(svg(plots.speed(result)))
     for page in ("README.md", "docs/speed.md"):
         path = ROOT / page
         path.write_text(TABLE.sub(_filled, path.read_text()))

@@ -125,6 +125,23 @@ def test_a_cold_import_brings_torch_and_nothing_heavier(module):
     }
 
 
+def test_what_reads_checkpoints_waits_until_it_is_asked_for():
+    """Half of what the import would cost; every name is there all the same, from the first."""
+    code = """
+import sys
+import ropewalk
+assert not [name for name in sys.modules if name.startswith(("ropewalk.checkpoints", "ropewalk.models"))]
+assert {"from_config", "patch", "models", "checkpoints", "Rotary"} <= set(dir(ropewalk))
+from ropewalk import from_config, models, patch
+from ropewalk.checkpoints import config, kernel_patch
+assert (from_config, patch, models.Decoder) == (config.from_config, kernel_patch.patch, ropewalk.models.Decoder)
+assert ropewalk.checkpoints is sys.modules["ropewalk.checkpoints"]
+assert not hasattr(ropewalk, "nothing_of_the_kind")
+"""
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 def test_the_core_needs_torch_alone():
     """Everything that `import ropewalk` runs works where only torch is installed."""
     code = """

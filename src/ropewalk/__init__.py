@@ -1,12 +1,12 @@
 """Position encodings of Transformers, and the tool that walks a model's context out to a longer length."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from ropewalk import functional as functional
-from ropewalk import models as models
 from ropewalk import positions as positions
 from ropewalk._errors import RopewalkError as RopewalkError
 from ropewalk.attention import attend as attend
-from ropewalk.checkpoints.config import from_config as from_config
-from ropewalk.checkpoints.kernel_patch import patch as patch
 from ropewalk.modules import ALiBi as ALiBi
 from ropewalk.modules import DistanceBias as DistanceBias
 from ropewalk.modules import Encoding as Encoding
@@ -31,3 +31,27 @@ from ropewalk.scaling import Tempered as Tempered
 from ropewalk.scaling import YaRN as YaRN
 
 __version__ = "0.1.0"
+
+# What reads checkpoints is imported when it is first asked for: it takes as long as all the rest.
+if TYPE_CHECKING:
+    from ropewalk import checkpoints as checkpoints
+    from ropewalk import models as models
+    from ropewalk.checkpoints.config import from_config as from_config
+    from ropewalk.checkpoints.kernel_patch import patch as patch
+else:  # hidden from type checkers, for which a module with a __getattr__ has every name
+    _LATER = {
+        "checkpoints": "ropewalk.checkpoints",
+        "models": "ropewalk.models",
+        "from_config": "ropewalk.checkpoints.config",
+        "patch": "ropewalk.checkpoints.kernel_patch",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(_LATER[name])
+        globals()[name] = found = getattr(module, name, module)  # the module itself, where that is what has the name
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATER})

@@ -26,6 +26,18 @@ def same_bits(one, other):
     return one.dtype == other.dtype and one.shape == other.shape and bool(equal.all())
 
 
+@pytest.fixture
+def subnormals():
+    """`torch.set_flush_denormal`, undone afterwards; skipped where a processor cannot."""
+
+    def flush(wanted):
+        if wanted and not torch.set_flush_denormal(True):
+            pytest.skip("this processor cannot flush subnormals")
+
+    yield flush
+    torch.set_flush_denormal(False)
+
+
 @needs_kernel
 @settings(max_examples=400, deadline=None)
 @given(calls(DTYPES))
@@ -69,8 +81,11 @@ def test_it_is_the_rotation_matrix(layout):
 
 
 @needs_kernel
+@pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_every_number_of_16_bits_is_read_and_rounded_as_torch_does(dtype):
+def test_every_number_of_16_bits_is_read_and_rounded_as_torch_does(dtype, flushed, subnormals):
+    """Also where float32's subnormals are flushed to 0: float16's are not."""
+    subnormals(flushed)
     every = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype).view(1, 1, -1, 64)
     for angle in (0.0, 0.3, math.pi / 2, 3.0):
         table = torch.full((every.shape[2], 32), math.cos(angle)), torch.full((every.shape[2], 32), math.sin(angle))

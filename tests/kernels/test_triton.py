@@ -16,6 +16,9 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 
 from kernel_calls import calls, tables
 
+from ropewalk.bench import gpu
+from ropewalk.bench.jobs import Job
+from ropewalk.bench.run import entry
 from ropewalk.kernels import rotate
 
 BOUNDS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.float64: 1e-12}
@@ -59,6 +62,18 @@ def test_gradients(layout):
     assert torch.autograd.gradcheck(
         lambda q, k: rotate(q, k, of_q, of_k, layout=layout, first=1, impl="triton"), (q, k), fast_mode=True
     )
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize(("name", "axes"), [("packed with backward", "thd"), ("prefill", "bthd"), ("decode", "bhtd")])
+def test_the_benchmark_times_this_kernel(name, axes, layout):
+    """Its jobs, small, held to float64: offsets a document, every order of axes, forward and backward."""
+    batch = 1 if axes == "thd" else 2
+    job = Job(name, (batch, 4, 2, 1 if name == "decode" else 12, 16), torch.float32, layout, axes, 1.1)
+    (found,) = entry(
+        job, 3, ways=lambda job: {"ropewalk": gpu.ways(job)["ropewalk"]}, clock=lambda way: lambda: (way(), 1.0)[1]
+    )["ways"]
+    assert 0 < found["largest_error"] < 2e-6
 
 
 @settings(max_examples=20, deadline=None)

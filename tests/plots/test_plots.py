@@ -1,10 +1,14 @@
 """The figures hold the numbers that they were given."""
 
+import json
+from pathlib import Path
+
 import numpy as np
+from matplotlib.patches import Rectangle
 
 from ropewalk import positions
 from ropewalk.functional import inv_freq, sinusoidal
-from ropewalk.plots import grid, spectrum
+from ropewalk.plots import grid, spectrum, speed
 
 
 def test_grid_shows_the_encoding():
@@ -20,3 +24,40 @@ def test_spectrum_shows_wavelengths_and_leaves_stopped_pairs_out():
     lines = {line.get_label(): line for line in spectrum({"native": plain, "p": stopped}, 4096, 16384).axes[0].lines}
     np.testing.assert_allclose(lines["native"].get_ydata(), 2 * np.pi / plain)
     assert list(lines["p"].get_xdata()) == list(range(8))
+
+
+def test_speed_shows_every_ratio_of_ours_and_of_others():
+    def job(name, ways, layout="half", axes="bhtd"):
+        ways = [{"name": way, "ratio": ratio, "low": ratio * 0.9, "high": ratio * 1.2} for way, ratio in ways]
+        return {"job": name, "dtype": "float32", "layout": layout, "axes": axes, "ways": ways}
+
+    jobs = [
+        job("turn", [("somebody", 0.5), ("ropewalk", 1.1), ("ropewalk, torch's operators", 9.0), ("nobody", 3.25)]),
+        job("attend", [("ropewalk", 2.0), ("somebody", 4.0)], layout="-"),
+        job("alone", [("ropewalk", 7.0)]),
+        job("left out", [("ropewalk", 7.0), ("somebody", 8.0)], layout="interleaved"),
+    ]
+    drawn = speed({"cpu": "a CPU", "threads": 2, "jobs": jobs})
+    (ax,), (legend,) = drawn.axes, drawn.legends
+    bars = [bar for bar in ax.patches if isinstance(bar, Rectangle)]
+    np.testing.assert_allclose([1 + bar.get_width() for bar in bars], [1.1, 0.5, 3.25, 2.0, 4.0])
+    assert [text.get_text() for text in ax.texts] == ["1.10", "0.50", "3.25", "2.00", "4.00"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["turn\nfloat32", "attend\nfloat32"]
+    colours = dict(
+        zip([t.get_text() for t in legend.get_texts()], [h.get_facecolor() for h in legend.get_patches()], strict=True)
+    )
+    assert list(colours) == ["ropewalk", "somebody", "nobody"]
+    named = ["ropewalk", "somebody", "nobody", "ropewalk", "somebody"]
+    assert [bar.get_facecolor() for bar in bars] == [colours[name] for name in named]
+    assert len(set(colours.values())) == 3
+    assert ax.get_title(loc="left") == "Speed on a CPU, 2 threads"
+
+
+def test_the_drawn_speed_is_the_landed_result():
+    """Its numbers in their order, as the picture of README holds them: `make figures` after a new result."""
+    root = Path(__file__).parents[2]
+    result = json.loads((root / "benchmarks/results/speed-cpu.json").read_text())
+    picture = (root / "docs/speed.svg").read_text()
+    at = 0
+    for text in speed(result).axes[0].texts:
+        at = picture.index(f">{text.get_text()}</text>", at) + 1

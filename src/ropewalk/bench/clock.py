@@ -3,6 +3,9 @@
 import ctypes
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+
+Clock = Callable[[Callable[[], object]], Callable[[], float]]  # of a way: warms it up, and measures it when called
 
 ROUNDS = 21
 LEAST = 2e-3  # seconds of a measurement: shorter ones are repeated until they take that long
@@ -21,22 +24,22 @@ def warm_allocator() -> bool:
     return bool(mallopt(M_MMAP_THRESHOLD, 2**31 - 1) and mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
 
 
-def interleaved(ways: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Seconds of each way in each round, taken in turns, A B C A B C: what slows the machine down slows all of them.
+def repeated(way: Callable[[], object]) -> Callable[[], float]:
+    """The clock of the CPU: seconds of a call, of as many as take LEAST together; two are made beforehand."""
+    way()
+    return partial(_seconds, way, max(1, round(LEAST / max(_seconds(way, 1), 1e-9))))
 
-    Each is called twice beforehand, outside the clock.
-    """
-    repeats = {name: _repeats(way) for name, way in ways.items()}
+
+def interleaved(
+    ways: Mapping[str, Callable[[], object]], rounds: int = ROUNDS, clock: Clock = repeated
+) -> dict[str, list[float]]:
+    """Seconds of each way in each round, taken in turns, A B C A B C: what slows the machine down slows all of them."""
+    measured = {name: clock(way) for name, way in ways.items()}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
-        for name, way in ways.items():
-            seconds[name].append(_seconds(way, repeats[name]))
+        for name, measure in measured.items():
+            seconds[name].append(measure())
     return seconds
-
-
-def _repeats(way: Callable[[], object]) -> int:
-    way()
-    return max(1, round(LEAST / max(_seconds(way, 1), 1e-9)))
 
 
 def _seconds(way: Callable[[], object], repeats: int) -> float:

@@ -1,5 +1,6 @@
 """What is timed: rotations of q and k as prefill, training and decoding call them, and the tables they need."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,10 +14,11 @@ class Job:
     """One row of the result.
 
     Attributes:
-        name: "prefill", "in place", "train", "train with backward", "decode", "decode of 32".
+        name: "prefill", "in place", "train", "train with backward", "decode", "decode of 32", "packed".
         shape: B, H, K, T, D.
-        dtype, layout, axes: of q and k.
+        dtype, layout, axes: of q and k; "thd" is one row of packed documents.
         target: the ratio to the limit that is aimed at.
+        device: where q and k are.
     """
 
     name: str
@@ -25,25 +27,49 @@ class Job:
     layout: str
     axes: str
     target: float
+    device: str = "cpu"
 
     @property
     def differentiates(self) -> bool:
         """Whether the backward pass is timed too; the limit is two copies then."""
-        return self.name == "train with backward"
+        return self.name.endswith("with backward")
 
     def inputs(self) -> tuple[Tensor, Tensor]:
         """Random q and k, laid out as `axes` names them."""
         batch, heads, kv_heads, tokens, width = self.shape
         random = torch.Generator().manual_seed(0)
-        shapes = [
-            (batch, h, tokens, width) if self.axes == "bhtd" else (batch, tokens, h, width) for h in (heads, kv_heads)
-        ]
-        q, k = (torch.randn(shape, generator=random).to(self.dtype) for shape in shapes)
+        shape: dict[str, Callable[[int], tuple[int, ...]]] = {
+            "bhtd": lambda h: (batch, h, tokens, width),
+            "bthd": lambda h: (batch, tokens, h, width),
+            "thd": lambda h: (tokens, h, width),
+        }
+        q, k = (
+            torch.randn(shape[self.axes](h), generator=random).to(self.device, self.dtype) for h in (heads, kv_heads)
+        )
         return q, k
 
+    def by_heads(self, x: Tensor) -> Tensor:
+        """q, k or what was made of them as [B, H, T, D]."""
+        if self.axes == "thd":
+            return x.transpose(0, 1)[None]
+        return x if self.axes == "bhtd" else x.transpose(1, 2)
+
+    def documents(self) -> list[tuple[int, int]]:
+        """The first position and the number of tokens of each document of a packed row; one document elsewhere."""
+        tokens = self.shape[3]
+        if self.axes != "thd":
+            return [(1000 if tokens == 1 else 0, tokens)]  # decoding, behind a thousand others
+        lengths = tokens // 2, tokens // 4, tokens - tokens // 2 - tokens // 4
+        return [(1000 * n, length) for n, length in enumerate(lengths)]
+
     def positions(self) -> Tensor:
-        """Where the tokens stand; decoding, behind a thousand others."""
-        return torch.arange(self.shape[3]) + (1000 if self.shape[3] == 1 else 0)
+        """Where the tokens stand, [T], on the CPU."""
+        return torch.cat([torch.arange(length) + first for first, length in self.documents()])
+
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """cos and sin, [T, P], on the job's device."""
+        cos, sin = self.rotary().tables(self.positions())
+        return cos.to(self.device), sin.to(self.device)
 
     def rotary(self) -> Rotary:
         """The encoding that is timed."""

@@ -23,7 +23,7 @@ class Way(NamedTuple):
 def ways(job: Job) -> dict[str, Way]:
     """Every way that can do this job here, by name."""
     positions = job.positions()
-    cos, sin = job.rotary().tables(positions)
+    cos, sin = job.tables()
     made = {
         "ropewalk": Way(lambda q, k: rotate(q, k, (cos, sin), layout=job.layout, axes=job.axes), "ropewalk"),
         "ropewalk, torch's operators": Way(
@@ -31,46 +31,58 @@ def ways(job: Job) -> dict[str, Way]:
         ),
     }
     if job.axes == "bhtd" and job.layout == "half":
-        made |= _transformers(job, cos, sin) | _compiled_chunks(cos, sin)
+        made |= transformers(job, cos, sin) | compiled(job, cos, sin)
     if job.layout == "interleaved":
-        made["complex multiply"] = _complex(job, cos, sin)
+        made |= complex_multiply(job, cos, sin)
     return made | _rotary_embedding_torch(job, positions)
 
 
-def _transformers(job: Job, cos: Tensor, sin: Tensor) -> dict[str, Way]:
+def transformers(job: Job, cos: Tensor, sin: Tensor) -> dict[str, Way]:
+    """Its own function, as it is and compiled; the half layout, bhtd."""
     try:
         from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
     except ImportError:
         return {}
-    wide = [torch.cat((table, table), dim=-1)[None].to(job.dtype) for table in (cos, sin)]
-    compiled = torch.compile(apply_rotary_pos_emb, dynamic=False)
+    wide = wide_tables(job, cos, sin)
+    made = torch.compile(apply_rotary_pos_emb, dynamic=False)
     return {
         "transformers": Way(lambda q, k: apply_rotary_pos_emb(q, k, *wide), "transformers"),
-        "transformers, compiled": Way(lambda q, k: compiled(q, k, *wide), "transformers"),
+        "transformers, compiled": Way(lambda q, k: made(q, k, *wide), "transformers"),
     }
 
 
-def _compiled_chunks(cos: Tensor, sin: Tensor) -> dict[str, Way]:
-    """What a reader of torch.compile's guides would write: half-width tables, chunk and cat, in float32."""
+def wide_tables(job: Job, cos: Tensor, sin: Tensor) -> list[Tensor]:
+    """As transformers makes them: [1, T, D], both halves, in the dtype of q."""
+    return [torch.cat((table, table), dim=-1)[None].to(job.dtype) for table in (cos, sin)]
+
+
+def compiled(job: Job, cos: Tensor, sin: Tensor) -> dict[str, Way]:
+    """What a reader of torch.compile's guides would write: half-width tables, in float32, either layout."""
+    half = job.layout == "half"
+    cos, sin = _beside_heads(job, cos), _beside_heads(job, sin)
 
     def turn(x: Tensor) -> Tensor:
-        a, b = x.float().chunk(2, dim=-1)
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).to(x.dtype)
+        a, b = x.float().chunk(2, dim=-1) if half else x.float().unflatten(-1, (-1, 2)).unbind(-1)
+        turned = a * cos - b * sin, b * cos + a * sin
+        return (torch.cat(turned, dim=-1) if half else torch.stack(turned, dim=-1).flatten(-2)).to(x.dtype)
 
-    compiled = torch.compile(lambda q, k: (turn(q), turn(k)), dynamic=False)
-    return {"chunk and cat, compiled": Way(compiled, "torch")}
+    made = torch.compile(lambda q, k: (turn(q), turn(k)), dynamic=False)
+    return {f"{'chunk and cat' if half else 'unbind and stack'}, compiled": Way(made, "torch")}
 
 
-def _complex(job: Job, cos: Tensor, sin: Tensor) -> Way:
-    """Llama's own code: pairs as complex numbers."""
-    table = torch.complex(cos, sin)
-    table = table if job.axes == "bhtd" else table[:, None]
+def _beside_heads(job: Job, table: Tensor) -> Tensor:
+    return table if job.axes == "bhtd" else table[:, None]
+
+
+def complex_multiply(job: Job, cos: Tensor, sin: Tensor) -> dict[str, Way]:
+    """Llama's own code: pairs as complex numbers; the interleaved layout."""
+    table = _beside_heads(job, torch.complex(cos, sin))
 
     def turn(x: Tensor) -> Tensor:
         pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
         return torch.view_as_real(pairs * table).flatten(-2).type_as(x)
 
-    return Way(lambda q, k: (turn(q), turn(k)), "torch")
+    return {"complex multiply": Way(lambda q, k: (turn(q), turn(k)), "torch")}
 
 
 def _rotary_embedding_torch(job: Job, positions: Tensor) -> dict[str, Way]:

@@ -9,27 +9,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
-from ropewalk.bench import attention, jobs
-from ropewalk.bench.clock import ROUNDS, interleaved, warm_allocator
+from ropewalk.bench import attention, gpu, jobs
+from ropewalk.bench.clock import ROUNDS, Clock, interleaved, repeated, warm_allocator
 from ropewalk.bench.jobs import Job
-from ropewalk.bench.peers import Turn, installed, ways
+from ropewalk.bench.peers import Turn, Way, installed, ways
 from ropewalk.bench.ratios import against
 from ropewalk.kernels import cpu, rotate
 from ropewalk.testing import rotate_complex
 
 LIMIT = "copy"
+DEVICES = ("cpu", "cuda")
+CPU_PEERS = ("rotary-embedding-torch",)
 Timed = Callable[[int], dict[str, Any]]  # rounds -> an entry of the result
 
 
-def plan(only: str = "") -> list[Timed]:
-    """Everything that is timed, or what has `only` in its name.
+def plan(only: str = "", device: str = "cpu") -> list[Timed]:
+    """Everything that is timed on a device, or what has `only` in its name.
 
     Raises:
-        RopewalkError: nothing has.
+        RopewalkError: nothing has; another device than "cpu" and "cuda", or one that is not here.
     """
-    named: list[tuple[str, Timed]] = [(job.name, partial(entry, job)) for job in jobs.jobs()]
-    named += [("tables", tables), ("decode with its tables", decoding_with_tables), *attention.TIMED.items()]
+    named: list[tuple[str, Timed]]
+    if one_of("bench", "device", device, DEVICES) == "cuda":
+        gpu.check()
+        clock = gpu.Cold()
+        named = [(job.name, partial(entry, job, ways=gpu.ways, clock=clock)) for job in gpu.jobs()]
+    else:
+        named = [(job.name, partial(entry, job)) for job in jobs.jobs()]
+        named += [("tables", tables), ("decode with its tables", decoding_with_tables), *attention.TIMED.items()]
     chosen = [timed for name, timed in named if only in name]
     if not chosen:
         raise RopewalkError(f"bench: no job has {only!r} in its name; they are {', '.join(dict(named))}")
@@ -43,14 +52,15 @@ def bench(chosen: Sequence[Timed], threads: int, rounds: int = ROUNDS) -> Iterat
     return (timed(rounds) for timed in chosen)
 
 
-def machine(threads: int) -> dict[str, Any]:
+def machine(threads: int, device: str = "cpu") -> dict[str, Any]:
     """What the ratios were measured on."""
-    packages = ("ropewalk", "torch", "transformers", "rotary-embedding-torch")
+    packages = ["ropewalk", "torch", "transformers", *(gpu.PEERS if device == "cuda" else CPU_PEERS)]
     return {
         "cpu": _processor(),
         "threads": threads,
         "kernel": cpu.missing or "compiled",
         "warm_allocator": warm_allocator(),
+        **(gpu.described() if device == "cuda" else {}),
         "versions": {"python": platform.python_version(), **{name: installed(name) for name in packages}},
     }
 
@@ -63,7 +73,9 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def entry(job: Job, rounds: int) -> dict[str, Any]:
+def entry(
+    job: Job, rounds: int, *, ways: Callable[[Job], dict[str, Way]] = ways, clock: Clock = repeated
+) -> dict[str, Any]:
     """A rotation: every way over copying q and k."""
     q, k = job.inputs()
     torch.compiler.reset()  # so that what is compiled is compiled for this job, and not given up after eight of them
@@ -72,11 +84,10 @@ def entry(job: Job, rounds: int) -> dict[str, Any]:
     with torch.inference_mode(not job.differentiates):
         errors = {name: _largest_error(job, way.turn, q, k) for name, way in found.items()}
         if job.name == "in place":
-            tables = job.rotary().tables(job.positions())
-            timed["ropewalk"] = partial(rotate, q, k, tables, out=(q, k))
+            timed["ropewalk"] = partial(rotate, q, k, job.tables(), out=(q, k))
         for name, way in found.items():
             timed[name] = _differentiated(way.turn, q, k) if job.differentiates else partial(way.turn, q, k)
-        seconds = interleaved(timed, rounds)
+        seconds = interleaved(timed, rounds, clock)
     limit = "two copies" if job.differentiates else "a copy of q and k"
     return {
         **job.describe(),
@@ -102,14 +113,11 @@ def _differentiated(turn: Turn, q: Tensor, k: Tensor) -> Callable[[], object]:
 
 
 def _largest_error(job: Job, turn: Turn, q: Tensor, k: Tensor) -> float:
-    """Against the rotation in complex128, the largest over q and k."""
-    angles = job.positions()[:, None].double() * job.rotary().inv_freq
+    """Against the rotation in complex128, the largest over q and k. Some ways write over what they are given."""
+    angles = (job.positions()[:, None].double() * job.rotary().inv_freq).to(q.device)
     found = 0.0
-    for x, turned in zip((q, k), turn(q, k), strict=True):
-        for row in range(x.shape[0]):
-            mine, own = turned[row], x[row]
-            if job.axes == "bthd":
-                mine, own = mine.transpose(0, 1), own.transpose(0, 1)
+    for x, turned in zip((q, k), turn(q.clone(), k.clone()), strict=True):
+        for own, mine in zip(job.by_heads(x), job.by_heads(turned), strict=True):
             exact = rotate_complex(own, angles, layout=job.layout)
             found = max(found, float((mine.double() - exact).abs().max()))
     return found

@@ -23,6 +23,7 @@ def bench(
     *,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
     rounds: Annotated[int, typer.Option(min=3, help="Turns of each way; ratios are of medians.")] = ROUNDS,
+    device: Annotated[str, typer.Option(help="cpu, or cuda: the Triton kernel on a GPU.")] = "cpu",
     only: Annotated[str, typer.Option("--only", metavar="TEXT", help="Jobs whose name holds TEXT.")] = "",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result as JSON.")] = None,
     as_json: Json = False,
@@ -31,8 +32,8 @@ def bench(
 
     Example: ropewalk bench --threads 1 --only decode
     """
-    chosen, console = library.plan(only), Console(file=sys.stderr)
-    before = library.machine(threads)
+    chosen, console = library.plan(only, device), Console(file=sys.stderr)
+    before = library.machine(threads, device)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
         timed = library.bench(chosen, threads, rounds)
         entries = list(bar.track(timed, total=len(chosen), description="timing"))
@@ -52,7 +53,8 @@ def bench(
 
 def table(result: dict[str, Any]) -> Table:
     """A job a row: ours, the best of the others, and what is aimed at."""
-    shown = Table(title=f"time over the limit, {result['threads']} thread(s), {result['cpu']}", title_justify="left")
+    where = result.get("gpu") or f"{result['threads']} thread(s), {result['cpu']}"
+    shown = Table(title=f"time over the limit, {where}", title_justify="left")
     for name in ("job", "dtype", "layout", "axes"):
         shown.add_column(name)
     for name in ("ropewalk", "best other", "target"):

@@ -3,3 +3,4 @@
 from ropewalk.plots.curves import curves as curves
 from ropewalk.plots.grid import grid as grid
 from ropewalk.plots.spectrum import spectrum as spectrum
+from ropewalk.plots.speed import speed as speed

@@ -57,9 +57,11 @@ struct Float16 {
   using Stored = uint16_t;
   using Computed = float;
   static ROPEWALK_INLINE float load(uint16_t x) {
-    // the exponent's bias is mended by a product, which makes normal numbers of subnormal ones too
     const uint32_t shifted = static_cast<uint32_t>(x & 0x7fffu) << 13;
-    const uint32_t finite = bits_of(float_of(shifted) * float_of(0x77800000u));  // times 2^112
+    const uint32_t normal = shifted + 0x38000000u;  // the exponent's bias
+    // Added to 2^-14 and taken from it again: no float32 on the way is subnormal, which a program may have flushed to 0.
+    const uint32_t subnormal = bits_of(float_of(shifted + 0x38800000u) - float_of(0x38800000u));
+    const uint32_t finite = shifted < 0x00800000u ? subnormal : normal;
     const uint32_t special = shifted | 0x7f800000u;
     const uint32_t sign = static_cast<uint32_t>(x & 0x8000u) << 16;
     return float_of((shifted >= 0x0f800000u ? special : finite) | sign);
