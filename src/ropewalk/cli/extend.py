@@ -17,6 +17,7 @@ from ropewalk.cli.shared import (
     method_table,
     model_and_texts,
     print_json,
+    probe_table,
 )
 from ropewalk.extend.kept import beside
 from ropewalk.extend.methods import DEFAULT
@@ -36,6 +37,7 @@ def extend(
     documents: Documents = 48,
     trials: Trials = 12,
     tolerance: Tolerance = TOLERANCE,
+    quick: Annotated[bool, typer.Option("--quick", help="Choose by the gapped probe, in minutes.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run to DIR was stopped.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -45,16 +47,22 @@ def extend(
     """
     path, texts = model_and_texts(model, text)
     named = tuple(name.strip() for name in methods.split(",") if name.strip())
-    plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance)
+    plan = make_plan(path, texts, to, named, documents=documents, trials=trials, tolerance=tolerance, quick=quick)
     with resumable(beside(out)), watched() as watch:
         report = run(plan, out, resume=resume, watch=watch)
     if as_json:
         print_json(report)
     else:
         console = Console()
-        console.print(method_table(plan.native, plan.target, report["methods"], report["chosen"]))
+        if quick:
+            table = probe_table(plan.native, plan.target, report["probe"], report["chosen"])
+        else:
+            table = method_table(plan.native, plan.target, report["methods"], report["chosen"])
+        console.print(table)
         chosen = next((m for m in report["methods"] if m["method"] == report["chosen"]), None)
         console.print(verdict(report, chosen), highlight=False)
+        if quick:
+            console.print(f"Confirm it with full passes: {report['confirm']}", highlight=False, soft_wrap=True)
         console.print(
             f"{out}/report.html" + (f" and the checkpoint in {out}" if chosen else ""), highlight=False, soft_wrap=True
         )

@@ -89,6 +89,7 @@ def arguments(plan: Plan) -> dict[str, Any]:
         "target": plan.target,
         "documents": plan.documents,
         "trials": plan.trials,
+        "quick": plan.quick,
         "tolerance": plan.tolerance,
         "methods": list(plan.scalings),
     }

@@ -45,10 +45,11 @@ class Measurement:
 
 
 def prepare(plan: Plan) -> tuple[Documents, Checkpoint]:
-    """The stretches to be measured, and the model: the text is checked before the weights are read."""
+    """What is to be measured, stretches or passages, and the model: the text is checked before the weights are read."""
     tokenizer = Tokenizer.load(plan.model)
     texts = [(path.name, tokenizer.encode(path.read_text(encoding="utf-8", errors="replace"))) for path in plan.texts]
-    return Documents.cut(texts, plan.target, plan.documents), load(plan.model)
+    length, limit = (plan.probe_length, plan.passages) if plan.quick else (plan.target, plan.documents)
+    return Documents.cut(texts, length, limit), load(plan.model)
 
 
 def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Passes | None = None) -> Measurement:
@@ -56,7 +57,7 @@ def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pa
     passes = passes or Passes()
     cost = Cost.of(plan.spec.config)
     passes.expect(cost, expected(plan, len(documents), cost))
-    bench = _Bench(plan, documents, checkpoint, passes)
+    bench = Bench(plan, documents, checkpoint, passes)
     with passes.of_method("crop"):
         crop, crop_context = bench.crop()
     none, unscaled = bench.measured("none", None)
@@ -71,7 +72,7 @@ def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pa
 
 
 @dataclass(frozen=True)
-class _Bench:
+class Bench:
     """One model and one text, on which each method is measured. A scaling of None is the model as it is."""
 
     plan: Plan
@@ -81,17 +82,21 @@ class _Bench:
 
     @property
     def model(self) -> LanguageModel:
+        """The model, whose passes go through `passes`."""
         return LanguageModel(self.checkpoint.hidden, self.checkpoint.head, self.passes)
 
     def crop(self) -> tuple[Curve, float]:
+        """The curve of the last native-length context, and the mean of that context."""
         self.passes.over("document", len(self.documents))
         return crop_curve(self.model, self.documents.tokens, self.plan.edges, self.plan.native)
 
     def measured(self, name: str, scaling: Scaling | None) -> tuple[Curve, list[Reading]]:
+        """The curve and the readings of one method."""
         with self.passes.of_method(name):
             return self.curve(scaling), self.read(scaling)
 
     def curve(self, scaling: Scaling | None) -> Curve:
+        """One pass a document, or one a bucket end where the length decides about the frequencies."""
         tokens, edges = self.documents.tokens, self.plan.edges
         self.passes.over("document", len(tokens))
         if self.plan.depends_on_length(scaling):

@@ -13,6 +13,8 @@ from ropewalk.measure.reading import contexts
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.scaling import Scaled, Scaling
 
+PROBE_LENGTH, PROBE_TOKENS = 1536, 6144  # of a passage, and of all
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -22,6 +24,7 @@ class Plan:
         scalings: each method's scaling, in the order in which they are measured.
         documents: how many stretches of text are measured at most.
         trials: sequences of planted strings a distance; 0 leaves reading out.
+        quick: whether the gapped probe stands in for full passes.
     """
 
     model: Path
@@ -32,6 +35,7 @@ class Plan:
     documents: int = 48
     trials: int = 12
     tolerance: float = TOLERANCE
+    quick: bool = False
     edges: tuple[int, ...] = field(init=False)
     contexts: tuple[int, ...] = field(init=False)
 
@@ -43,6 +47,21 @@ class Plan:
     def native(self) -> int:
         """Tokens that the model was trained to read."""
         return self.spec.length
+
+    @property
+    def probe_length(self) -> int:
+        """Tokens in a passage of the probe: within the native length, so that without a gap it is short text."""
+        return min(PROBE_LENGTH, self.native)
+
+    @property
+    def probe_head(self) -> int:
+        """Tokens of a passage before the gap: a third."""
+        return self.probe_length // 3
+
+    @property
+    def passages(self) -> int:
+        """Passages of the probe: as many as make 6144 tokens, at most `documents`."""
+        return min(self.documents, PROBE_TOKENS // self.probe_length)
 
     def depends_on_length(self, scaling: Scaling | None) -> bool:
         """Whether a sequence's length decides about its frequencies; None is the model as it is."""
@@ -63,6 +82,7 @@ def plan(
     documents: int = 48,
     trials: int = 12,
     tolerance: float = TOLERANCE,
+    quick: bool = False,
 ) -> Plan:
     """Check everything that can be checked without the weights.
 
@@ -85,7 +105,7 @@ def plan(
     number("extend", "tolerance", tolerance, least=0, above=True)
     number("extend", "documents", documents, least=1)
     number("extend", "trials", trials, least=0)
-    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance)
+    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, quick)
 
 
 def _scalings(model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...]) -> dict[str, Scaling]:

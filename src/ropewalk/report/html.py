@@ -10,6 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from numpy.typing import NDArray
 
 from ropewalk.plots import curves, spectrum
+from ropewalk.report import quick
 from ropewalk.report.svg import inline_svg
 
 
@@ -20,6 +21,8 @@ def write_report(report: dict[str, Any], path: Path) -> None:
 
 def render(report: dict[str, Any]) -> str:
     """The page, as text. Names and paths in `report` are escaped."""
+    if report.get("quick"):
+        return quick.render(report)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("ropewalk.report").joinpath("template.html").read_text(encoding="utf-8"))
     chosen = next((m for m in report["methods"] if m["method"] == report["chosen"]), None)
@@ -35,6 +38,8 @@ def render(report: dict[str, Any]) -> str:
 
 def verdict(report: dict[str, Any], chosen: dict[str, Any] | None) -> str:
     """The result in words."""
+    if report.get("quick"):
+        return quick.verdict(report)
     if chosen is None:
         return f"No method stays within {report['tolerance']:g} nats a token on short text; no checkpoint was written."
     none = next(m for m in report["methods"] if m["method"] == "none")
