@@ -41,8 +41,9 @@ def passage_losses(model: LanguageModel, tokens: Tensor, span: int, *, head: int
     positions = torch.arange(length)
     positions[head:] += span - length
     rows = (tokens[now] for now in batches(len(tokens), length, TOKENS_AT_ONCE))
-    losses = torch.cat([token_losses(model, some, positions.expand_as(some)) for some in rows])
-    return losses[:, head + WARM_UP :].mean(1, dtype=torch.float64).numpy()
+    first = head + WARM_UP
+    losses = torch.cat([token_losses(model, some, positions.expand_as(some), first=first) for some in rows])
+    return losses[:, first:].mean(1, dtype=torch.float64).numpy()
 
 
 def gapped_loss(model: LanguageModel, tokens: Tensor, span: int, *, head: int = 512) -> float:
