@@ -104,6 +104,18 @@ def test_passes_taken_over_count_as_work_and_not_as_speed(tmp_path, monkeypatch)
     assert steps[-1].tokens_per_second == pytest.approx(12.8)
 
 
+def test_rows_that_pass_together_are_named_together(monkeypatch):
+    steps = []
+    passes = Passes(None, steps.append)
+    passes.over("sequence", 3, "copies at 8,192, ")
+    for rows in (2, 1):
+        token_losses(recent(5)._replace(around=passes), TOKENS[:rows])
+    assert [step.part for step in steps[::2]] == [
+        "copies at 8,192, sequences 1-2 of 3",
+        "copies at 8,192, sequence 3 of 3",
+    ]
+
+
 def test_work_that_a_method_did_not_need_is_none_left(monkeypatch):
     passes, _ = run(None, monkeypatch)
     with passes.of_method("ntk"):

@@ -108,7 +108,7 @@ class Bench:
         """Readings at growing distances, up to and with the first that fails past the native length."""
         plan, readings = self.plan, list[Reading]()
         for context in plan.contexts:
-            self.passes.over(f"copies at {context:,}:", plan.trials)
+            self.passes.over("sequence", plan.trials, f"copies at {context:,}, ")
             with self.at_length(scaling, context if plan.depends_on_length(scaling) else plan.target):
                 readings.append(measure_reading(self.model, self.documents.tokens, context, trials=plan.trials))
             if context > plan.native and reads_to(readings) != readings[-1].distance:

@@ -79,7 +79,7 @@ def probe(plan: Plan, passages: Documents, checkpoint: Checkpoint, passes: Passe
 
 
 def _losses(bench: Bench, scaling: Scaling | None, span: int) -> NDArray[np.float64]:
-    bench.passes.over(f"span {span:,}, passage", len(bench.documents))
+    bench.passes.over("passage", len(bench.documents), f"span {span:,}, ")
     with bench.at_length(scaling, span if bench.plan.depends_on_length(scaling) else bench.plan.target):
         return passage_losses(bench.model, bench.documents.tokens, span, head=bench.plan.probe_head)
 
