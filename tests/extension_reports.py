@@ -103,7 +103,18 @@ def quick(names: tuple[str, str] = ("linear", "yarn")) -> dict[str, Any]:
         one |= nothing
         del one["retrieval"]
     spans = [{"span": span, "nll": 2.5 + span / 1000, "excess": span / 1000, "stderr": 0.0171} for span in (64, 256)]
-    probed = [{"method": name, "spans": spans, "short_cost": 0.0234, "rank": 2 - n} for n, name in enumerate(names)]
+    probed = [
+        {
+            "method": name,
+            "spans": spans,
+            "short_cost": 0.0234,
+            "short_cost_stderr": 0.001,
+            "behind_best": {"value": 0.5 - n / 2, "stderr": 0.01},
+            "rank": 2 - n,
+        }
+        for n, name in enumerate(names)
+    ]
     probe = {"protocol": {"tokens": 1536, "head": 512}, "methods": probed}
-    nothing = {"chosen": None, "config": None, "verified": None, "readers": None}
-    return report | nothing | {"quick": True, "probe": probe}
+    nothing = {"config": None, "verified": None, "readers": None}
+    confirm = "ropewalk extend MODEL --to 256 --out DIR"
+    return report | nothing | {"chosen": names[1], "quick": True, "probe": probe, "confirm": confirm}

@@ -84,6 +84,30 @@ def test_measure(ropewalk, tiny, prose, method):
     assert method in table.out
 
 
+def test_measure_probe(ropewalk, tiny, prose):
+    arguments = ["measure", tiny, "--text", prose, "--length", 128, "--documents", 2, "--probe", "--method"]
+    printed = json.loads(ropewalk(*arguments, "yarn", "--json").out)
+    assert [row["method"] for row in printed["probe"]["methods"]] == ["none", "yarn"]
+    assert [entry["span"] for entry in printed["probe"]["methods"][1]["spans"]] == [64, 96, 128]
+    assert "yarn" in ropewalk(*arguments, "yarn").out
+    refused = ropewalk(*arguments, "crop")
+    assert refused.code == 2
+    assert "no gap to probe" in refused.err
+
+
+def test_extend_quick(ropewalk, tiny, prose, tmp_path):
+    outcome = ropewalk("extend", tiny, "--to", 128, "--text", prose, "--out", tmp_path / "out",
+                       "--methods", "yarn,llama3", "--documents", 3, "--quick")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["quick"]
+    assert f"Confirm it with full passes: {report['confirm']}" in outcome.out
+    assert from_config(tmp_path / "out").max_length == 128
+    refused = ropewalk("plot", "curves", tmp_path / "out/report.json", "--out", tmp_path / "curves.png")
+    assert refused.code == 2
+    assert "a quick report, which has no curves" in refused.err
+
+
 @pytest.mark.parametrize("method", DEFAULT)
 def test_an_extended_checkpoint_measures_as_it_did_when_it_was_chosen(ropewalk, tiny, prose, tmp_path, method):
     options = ["--text", prose, "--documents", 3, "--trials", 0, "--json"]

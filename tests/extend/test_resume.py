@@ -172,6 +172,17 @@ def test_more_methods_take_over_what_is_there(planned, stopped, computed):
     assert together == len(computed)
 
 
+def test_a_quick_run_resumes_as_well(planned, computed, tmp_path):
+    out, quick = tmp_path / "out", planned(quick=True)
+    killed(quick, out, 10)
+    kept = finished(out)
+    extend(quick, out, resume=True)
+    resumed, together = result(out), kept + len(computed)
+    computed.clear()
+    extend(quick, tmp_path / "whole")
+    assert (result(tmp_path / "whole"), len(computed)) == (resumed, together)
+
+
 def test_other_arguments_are_refused_and_named(planned, stopped, prose, tiny, tmp_path):
     text = tmp_path / "other.txt"
     text.write_text(prose.read_text().replace("rope", "cord"))
@@ -184,6 +195,7 @@ def test_other_arguments_are_refused_and_named(planned, stopped, prose, tiny, tm
         (planned(text=text), "another text;"),
         (planned(model=model), "another model;"),
         (planned(documents=1, trials=2), "documents 2 and trials 1;"),
+        (planned(quick=True), "quick False;"),
     ):
         with pytest.raises(RopewalkError, match=named):
             extend(other, stopped, resume=True)

@@ -41,3 +41,18 @@ def test_chunks_do_not_change_it_and_are_never_exceeded(chunk):
     torch.testing.assert_close(losses[0, 1:], 1 / torch.arange(1, 40).float(), rtol=1e-4, atol=0)
     assert max(seen) <= chunk
     assert sum(seen) == 39
+
+
+@pytest.mark.parametrize(("chunk", "first"), [(7, 1), (7, 20), (100, 39)])
+def test_tokens_before_the_first_cost_no_logits(chunk, first):
+    model, seen = recent(5), []
+    tokens = torch.arange(80).reshape(2, 40) % 64
+
+    def head(states):
+        seen.append(states.shape[1])
+        return model.head(states)
+
+    losses = token_losses(LanguageModel(model.hidden, head), tokens, chunk=chunk, first=first)
+    assert losses[:, :first].isnan().all()
+    assert torch.equal(losses[:, first:], token_losses(model, tokens)[:, first:])
+    assert sum(seen) == 40 - first

@@ -264,8 +264,8 @@ def test_a_screening_says_that_it_is_one():
     report = quick()
     page = page_of(report)
     assert set(page.embedded["charts"]) == {"probe", "wavelengths", "arcs"}
-    assert "A screening, not a measurement: by the gapped probe it ranks yarn before linear." in page.texts["p"][1]
-    assert ["yarn", "1", "+0.023", "+0.064 ± 0.017 (2.564)", "+0.256 ± 0.017 (2.756)"] in page.rows
+    assert "A quick probe, which measures no length" in page.texts["p"][1]
+    assert ["1", "yarn", "+0.023 ± 0.001", "+0.064 ± 0.017", "+0.256 ± 0.017", "+0.000 ± 0.010"] in page.rows
     line = page.embedded["charts"]["probe"]["data"][0]
     assert (line["x"], line["y"]) == ([64, 256], [0.064, 0.256])
     assert line["error_y"]["array"] == pytest.approx([0.0342] * 2)

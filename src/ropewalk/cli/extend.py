@@ -19,6 +19,7 @@ from ropewalk.cli.shared import (
     method_table,
     model_and_texts,
     print_json,
+    probe_table,
 )
 from ropewalk.extend.kept import beside
 from ropewalk.extend.methods import DEFAULT
@@ -41,6 +42,7 @@ def extend(
     needles: Needles = DEPTHS,
     temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
+    quick: Annotated[bool, typer.Option("--quick", help="Choose by the gapped probe, in minutes.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run to DIR was stopped.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -60,6 +62,7 @@ def extend(
         tolerance=tolerance,
         needles=needles,
         temperature=temperature,
+        quick=quick,
     )
     with resumable(beside(out)), watched() as watch:
         report = run(plan, out, resume=resume, watch=watch)
@@ -67,8 +70,14 @@ def extend(
         print_json(report)
     else:
         console = Console()
-        console.print(method_table(plan.native, plan.target, report["methods"], report["chosen"]))
+        if quick:
+            table = probe_table(plan.native, plan.target, report["probe"], report["chosen"])
+        else:
+            table = method_table(plan.native, plan.target, report["methods"], report["chosen"])
+        console.print(table)
         console.print(verdict(report, report["chosen"]), highlight=False)
+        if quick:
+            console.print(f"Confirm it with full passes: {report['confirm']}", highlight=False, soft_wrap=True)
         console.print(
             f"{out}/report.html" + (f" and the checkpoint in {out}" if report["chosen"] else ""),
             highlight=False,

@@ -1,10 +1,13 @@
 """`ropewalk measure`: how far a model reads under one method."""
 
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
+from ropewalk._errors import RopewalkError
+from ropewalk.checkpoints.load import Checkpoint
 from ropewalk.cli.progress import watched
 from ropewalk.cli.shared import (
     Documents,
@@ -18,12 +21,17 @@ from ropewalk.cli.shared import (
     method_table,
     model_and_texts,
     print_json,
+    probe_table,
 )
 from ropewalk.extend.measuring import measure as run
 from ropewalk.extend.measuring import prepare
 from ropewalk.extend.passes import Passes
+from ropewalk.extend.plan import Plan
 from ropewalk.extend.plan import plan as make_plan
+from ropewalk.extend.probing import probe as run_probe
+from ropewalk.extend.probing import probe_result
 from ropewalk.extend.result import SCHEMA_VERSION, method_result, protocol, versions
+from ropewalk.measure.documents import Documents as Stretches
 from ropewalk.measure.retrieval import DEPTHS
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.report.words import verdict
@@ -44,9 +52,12 @@ def measure(
     needles: Needles = DEPTHS,
     temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
+    probe: Annotated[bool, typer.Option("--probe", help="The gapped probe in place of full passes: minutes.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure the loss at every position, and how far the model reads.
+
+    With --probe it is the loss after a jump in the positions, of short passages: a screening, in minutes.
 
     Example: ropewalk measure ./SmolLM2-135M --text hamlet.txt --length 16384 --method yarn
     """
@@ -61,16 +72,38 @@ def measure(
         tolerance=tolerance,
         needles=needles,
         temperature=temperature,
+        quick=probe,
     )
+    if probe and method == "crop":
+        raise RopewalkError("crop reads nothing past the native length, so there is no gap to probe; leave --probe out")
     with watched() as watch:
         watch.stage("loading the model")
-        measurement = run(plan, *prepare(plan), Passes(told=watch.progress))
-    results = [method_result(plan, measurement, measured) for measured in measurement.methods]
-    shared = {"tolerance": tolerance, "protocol": protocol(plan, measurement)}
+        loaded, passes = prepare(plan), Passes(told=watch.progress)
+        found = _probed(plan, *loaded, passes) if probe else _measured(plan, method, *loaded, passes)
     if as_json:
-        asked = next(result for result in results if result["method"] == method)
-        print_json({"schema_version": SCHEMA_VERSION, **asked, **shared, "versions": versions()})
+        print_json({"schema_version": SCHEMA_VERSION, **found.content, "versions": versions()})
     else:
         console = Console()
-        console.print(method_table(plan.native, plan.target, results))
-        console.print(verdict({"methods": results, **shared}, method), highlight=False)
+        console.print(found.table)
+        if found.words:
+            console.print(found.words, highlight=False)
+
+
+class _Found(NamedTuple):
+    content: dict[str, Any]
+    table: Table
+    words: str = ""
+
+
+def _measured(plan: Plan, method: str, documents: Stretches, checkpoint: Checkpoint, passes: Passes) -> _Found:
+    measurement = run(plan, documents, checkpoint, passes)
+    results = [method_result(plan, measurement, measured) for measured in measurement.methods]
+    asked = next(result for result in results if result["method"] == method)
+    shared = {"tolerance": plan.tolerance, "protocol": protocol(plan, measurement)}
+    words = verdict({"methods": results, **shared}, method)
+    return _Found({**asked, **shared}, method_table(plan.native, plan.target, results), words)
+
+
+def _probed(plan: Plan, passages: Stretches, checkpoint: Checkpoint, passes: Passes) -> _Found:
+    result = probe_result(plan, run_probe(plan, passages, checkpoint, passes))
+    return _Found({"probe": result}, probe_table(plan.native, plan.target, result))

@@ -66,8 +66,12 @@ def curves(
     """
     try:
         report = json.loads(result.read_text(encoding="utf-8"))
+        if report.get("quick"):
+            raise RopewalkError(f"{result}: a quick report, which has no curves; give that of full passes")
         drawn = plots.curves(report)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except RopewalkError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RopewalkError(f"{result}: not a report.json of `ropewalk extend` ({error!r})") from error
     _save(drawn, out)
 

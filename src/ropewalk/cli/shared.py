@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from ropewalk.checkpoints.load import SHIPPED
+from ropewalk.report import quick
 
 Model = Annotated[
     Path | None,
@@ -54,3 +55,15 @@ def method_table(native: int, target: int, methods: list[dict[str, Any]], chosen
             cells = [f"{holds['value']:,}", interval, reads, finds, f"{m['usable_length']:,}"]
         table.add_row(name, *cells, f"{m['short_cost']:+.3f}", style="bold" if m["method"] == chosen else None)
     return table
+
+
+def probe_table(native: int, target: int, probe: dict[str, Any], chosen: str | None = None) -> Table:
+    """Every method of a probe in a line, the best first."""
+    rows = quick.table(probe)
+    shown = Table(title=f"{native:,} to {target:,} tokens, the gapped probe", title_justify="left", caption=rows.note)
+    for name in rows.header:
+        shown.add_column(name, justify="left" if name == "method" else "right")
+    for rank, method, *cells in rows.rows:
+        picked = method == chosen
+        shown.add_row(rank, f"{method} (chosen)" if picked else method, *cells, style="bold" if picked else None)
+    return shown

@@ -14,11 +14,14 @@ def usable_length(measured: Measured, measurement: Measurement) -> int:
     return min(measured.verdict.holds_to, reads_to(list(measured.readings)))
 
 
-def eligible(plan: Plan, measured: Measured) -> bool:
+def allowed(plan: Plan, method: str, short_cost: float) -> bool:
     """Whether a method may be written: not a baseline, known to readers, cheap enough on short text."""
-    if measured.method in BASELINES or not writable(plan.scalings[measured.method]):
-        return False
-    return measured.verdict.short_cost <= plan.tolerance
+    return method not in BASELINES and writable(plan.scalings[method]) and short_cost <= plan.tolerance
+
+
+def eligible(plan: Plan, measured: Measured) -> bool:
+    """Whether what was measured may be written."""
+    return allowed(plan, measured.method, measured.verdict.short_cost)
 
 
 def choose(plan: Plan, measurement: Measurement) -> Measured | None:

@@ -90,6 +90,7 @@ def arguments(plan: Plan) -> dict[str, Any]:
         "documents": plan.documents,
         "trials": plan.trials,
         "needles": plan.needles,
+        "quick": plan.quick,
         "tolerance": plan.tolerance,
         "methods": list(plan.scalings),
     }

@@ -50,10 +50,11 @@ class Measurement:
 
 
 def prepare(plan: Plan) -> tuple[Documents, Checkpoint]:
-    """The stretches to be measured, and the model: the text is checked before the weights are read."""
+    """What is to be measured, stretches or passages, and the model: the text is checked before the weights are read."""
     tokenizer = Tokenizer.load(plan.model)
     texts = [(path.name, tokenizer.encode(path.read_text(encoding="utf-8", errors="replace"))) for path in plan.texts]
-    return Documents.cut(texts, plan.target, plan.documents), load(plan.model)
+    length, limit = (plan.probe_length, plan.passages) if plan.quick else (plan.target, plan.documents)
+    return Documents.cut(texts, length, limit), load(plan.model)
 
 
 def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Passes | None = None) -> Measurement:
@@ -61,7 +62,7 @@ def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pa
     passes = passes or Passes()
     cost = Cost.of(plan.spec.config)
     passes.expect(cost, expected(plan, len(documents), cost))
-    bench = _Bench(plan, documents, checkpoint, passes)
+    bench = Bench(plan, documents, checkpoint, passes)
     with passes.of_method("crop"):
         crop, crop_context = bench.crop()
     unscaled = bench.measured("none", None)
@@ -81,7 +82,7 @@ def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pa
 
 
 @dataclass(frozen=True)
-class _Bench:
+class Bench:
     """One model and one text, on which each method is measured. A scaling of None is the model as it is."""
 
     plan: Plan
@@ -91,9 +92,11 @@ class _Bench:
 
     @property
     def model(self) -> LanguageModel:
+        """The model, whose passes go through `passes`."""
         return LanguageModel(self.checkpoint.hidden, self.checkpoint.head, self.passes)
 
     def crop(self) -> tuple[Curve, float]:
+        """The curve of the last native-length context, and the mean of that context."""
         self.passes.over("document", len(self.documents))
         return crop_curve(self.model, self.documents.tokens, self.plan.edges, self.plan.native)
 
@@ -105,6 +108,7 @@ class _Bench:
             return self.curve(scaling), self.read(scaling), self.retrieve(scaling) if retrieves else []
 
     def curve(self, scaling: Scaling | None) -> Curve:
+        """One pass a document, or one a bucket end where the length decides about the frequencies."""
         tokens, edges = self.documents.tokens, self.plan.edges
         self.passes.over("document", len(tokens))
         if self.plan.depends_on_length(scaling):
@@ -116,7 +120,7 @@ class _Bench:
         """Readings at growing distances, up to and with the first that fails past the native length."""
         plan, readings = self.plan, list[Reading]()
         for context in plan.contexts:
-            self.passes.over(f"copies at {context:,}:", plan.trials)
+            self.passes.over("sequence", plan.trials, f"copies at {context:,}, ")
             with self.at_length(scaling, context if plan.depends_on_length(scaling) else plan.target):
                 readings.append(measure_reading(self.model, self.documents.tokens, context, trials=plan.trials))
             if context > plan.native and reads_to(readings) != readings[-1].distance:

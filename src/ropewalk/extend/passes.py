@@ -31,7 +31,7 @@ class Passes:
         self.taken_over = 0.0
         self._kept, self._told = kept, told
         self._cost, self._meter = Cost(1.0, 0.0), Meter({})
-        self._method, self._rows, self._of, self._seen = "", "", 1, 0
+        self._method, self._row, self._of, self._where, self._seen = "", "", 1, "", 0
         self._frequencies = b"own"
 
     def expect(self, cost: Cost, work: dict[str, float]) -> None:
@@ -45,9 +45,9 @@ class Passes:
         yield
         self._meter.left.pop(name, None)
 
-    def over(self, rows: str, count: int) -> None:
-        """What follows goes over so many rows, once or again and again: documents, or planted copies."""
-        self._rows, self._of, self._seen = rows, count, 0
+    def over(self, row: str, count: int, where: str = "") -> None:
+        """What follows goes over so many rows, such as documents, once or again and again."""
+        self._row, self._of, self._where, self._seen = row, count, where, 0
 
     @contextmanager
     def under(self, frequencies: Scaled) -> Iterator[None]:
@@ -82,7 +82,8 @@ class Passes:
     def _part(self, rows: int) -> str:
         first, self._seen = self._seen % self._of + 1, self._seen + rows
         last = first + rows - 1
-        return f"{self._rows} {first}{f'-{last}' if last > first else ''} of {self._of}"
+        which = f"s {first}-{last}" if last > first else f" {first}"
+        return f"{self._where}{self._row}{which} of {self._of}"
 
     def _name(self, tokens: Tensor, positions: Tensor | None) -> str:
         known = (str(tuple(tokens.shape)).encode(), _bytes(tokens), b"" if positions is None else _bytes(positions))

@@ -14,6 +14,8 @@ from ropewalk.measure.retrieval import DEPTHS, lengths
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.scaling import Scaled, Scaling
 
+PROBE_LENGTH, PROBE_TOKENS = 1536, 6144  # of a passage, and of all
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -24,6 +26,7 @@ class Plan:
         documents: how many stretches of text are measured at most.
         trials: sequences of planted strings a distance; 0 leaves reading out.
         needles: pass keys hidden in one text; 0 leaves retrieval out.
+        quick: whether the gapped probe stands in for full passes.
     """
 
     model: Path
@@ -35,6 +38,7 @@ class Plan:
     trials: int = 12
     tolerance: float = TOLERANCE
     needles: int = 0
+    quick: bool = False
     edges: tuple[int, ...] = field(init=False)
     contexts: tuple[int, ...] = field(init=False)
     haystacks: tuple[int, ...] = field(init=False)
@@ -48,6 +52,21 @@ class Plan:
     def native(self) -> int:
         """Tokens that the model was trained to read."""
         return self.spec.length
+
+    @property
+    def probe_length(self) -> int:
+        """Tokens in a passage of the probe: within the native length, so that without a gap it is short text."""
+        return min(PROBE_LENGTH, self.native)
+
+    @property
+    def probe_head(self) -> int:
+        """Tokens of a passage before the gap: a third."""
+        return self.probe_length // 3
+
+    @property
+    def passages(self) -> int:
+        """Passages of the probe: as many as make 6144 tokens, at most `documents`."""
+        return min(self.documents, PROBE_TOKENS // self.probe_length)
 
     def depends_on_length(self, scaling: Scaling | None) -> bool:
         """Whether a sequence's length decides about its frequencies; None is the model as it is."""
@@ -70,6 +89,7 @@ def plan(
     tolerance: float = TOLERANCE,
     needles: int = 0,
     temperature: str | None = None,
+    quick: bool = False,
 ) -> Plan:
     """Check everything that can be checked without the weights.
 
@@ -94,7 +114,7 @@ def plan(
     number("extend", "trials", trials, least=0)
     if whole("extend", "needles", needles, least=0) > DEPTHS:
         raise RopewalkError(f"extend: needles={needles}; give 0 to {DEPTHS} pass keys a text")
-    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles)
+    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles, quick)
 
 
 def _scalings(

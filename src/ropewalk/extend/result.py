@@ -2,6 +2,7 @@
 
 import math
 import platform
+import shlex
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,7 @@ import ropewalk
 from ropewalk.checkpoints.readers import readers
 from ropewalk.checkpoints.recipes import recipes
 from ropewalk.checkpoints.spec import position_keys
-from ropewalk.extend.choose import eligible, usable_length
+from ropewalk.extend.choose import allowed, eligible, usable_length
 from ropewalk.extend.measuring import Measured, Measurement
 from ropewalk.extend.plan import Plan
 from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
@@ -27,7 +28,6 @@ SCHEMA_VERSION = 1
 def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> dict[str, Any]:
     """One method, as `measure --json` prints it and `extend` lists it."""
     verdict = measured.verdict
-    scaling = plan.scalings.get(measured.method)
     bands = zip(verdict.excess.tolist(), verdict.excess_low.tolist(), verdict.excess_high.tolist(), strict=True)
     buckets = [
         {**bucket, "excess": excess, "low": low, "high": high}
@@ -35,10 +35,7 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
     ]
     crop = measured.method == "crop"
     return {
-        "method": measured.method,
-        "scaling": None if scaling is None else _stated(scaling),
-        "attention_factor": None if scaling is None else plan.at_target(scaling).attention_factor,
-        "inv_freq": None if scaling is None else plan.at_target(scaling).inv_freq.tolist(),
+        **_frequencies(plan, measured.method),
         "buckets": buckets,
         "holds_to": None if crop else {"value": verdict.holds_to, "low": verdict.low, "high": verdict.high},
         "reads_to": reads_to(list(measured.readings)) if measurement.native_reads and not crop else None,
@@ -49,6 +46,27 @@ def method_result(plan: Plan, measurement: Measurement, measured: Measured) -> d
         "short_cost": verdict.short_cost,
         "short_cost_by_length": _by_length(plan, measurement, measured),
         "can_be_chosen": eligible(plan, measured),
+    }
+
+
+def probed_method(plan: Plan, row: dict[str, Any]) -> dict[str, Any]:
+    """One method of a probe in the same keys: what takes full passes is null, or empty."""
+    return {
+        **_frequencies(plan, row["method"]),
+        **dict.fromkeys(("holds_to", "reads_to", "finds_to", "usable_length")),
+        **{key: [] for key in ("buckets", "reading", "retrieval", "short_cost_by_length")},
+        "short_cost": row["short_cost"],
+        "can_be_chosen": allowed(plan, row["method"], row["short_cost"]),
+    }
+
+
+def _frequencies(plan: Plan, method: str) -> dict[str, Any]:
+    scaling = plan.scalings.get(method)
+    return {
+        "method": method,
+        "scaling": None if scaling is None else _stated(scaling),
+        "attention_factor": None if scaling is None else plan.at_target(scaling).attention_factor,
+        "inv_freq": None if scaling is None else plan.at_target(scaling).inv_freq.tolist(),
     }
 
 
@@ -98,11 +116,30 @@ def protocol(plan: Plan, measurement: Measurement) -> dict[str, Any]:
     }
 
 
+def full_result(plan: Plan, measurement: Measurement) -> dict[str, Any]:
+    """What full passes add to report.json."""
+    methods = [method_result(plan, measurement, measured) for measured in measurement.methods]
+    return {"quick": False, "protocol": protocol(plan, measurement), "methods": methods}
+
+
+def quick_result(plan: Plan, probe: dict[str, Any], chosen: str | None) -> dict[str, Any]:
+    """What a quick run adds to report.json: the probe, and the command that confirms it."""
+    texts = [word for text in plan.texts for word in ("--text", str(text))]
+    command = ["ropewalk", "extend", str(plan.model), "--to", str(plan.target), *texts, "--out", "DIR"]
+    return {
+        "quick": True,
+        "protocol": probe["protocol"],
+        "methods": [probed_method(plan, row) for row in probe["methods"]],
+        "probe": probe,
+        "confirm": shlex.join([*command, "--methods", chosen or ",".join(plan.scalings)]),
+    }
+
+
 def report_json(
-    plan: Plan, measurement: Measurement, chosen: Measured | None, verified: dict[str, Any] | None, seconds: float
+    plan: Plan, found: dict[str, Any], chosen: str | None, verified: dict[str, Any] | None, seconds: float
 ) -> dict[str, Any]:
-    """The content of report.json."""
-    scaling = plan.scalings[chosen.method] if chosen else None
+    """The content of report.json, of which `full_result` or `quick_result` is a part."""
+    scaling = plan.scalings[chosen] if chosen else None
     planned = plan.spec.extended(scaling, plan.target) if scaling else None
     return {
         "schema_version": SCHEMA_VERSION,
@@ -114,9 +151,8 @@ def report_json(
         "target_length": plan.target,
         "factor": plan.target / plan.native,
         "tolerance": plan.tolerance,
-        "protocol": protocol(plan, measurement),
-        "methods": [method_result(plan, measurement, measured) for measured in measurement.methods],
-        "chosen": chosen.method if chosen else None,
+        **found,
+        "chosen": chosen,
         "config": position_keys(planned.to_config()) if planned else None,
         "verified": verified,
         "readers": readers(scaling) if scaling else None,

@@ -17,8 +17,10 @@ from ropewalk.extend.measuring import measure, prepare
 from ropewalk.extend.methods import DEFAULT
 from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import Plan
+from ropewalk.extend.probing import probe, probe_result
 from ropewalk.extend.progress import Progress
-from ropewalk.extend.result import report_json
+from ropewalk.extend.result import full_result, quick_result, report_json
+from ropewalk.measure.documents import Documents
 from ropewalk.report.html import write_report
 
 
@@ -34,7 +36,8 @@ def extend(plan: Plan, out: Path, *, resume: bool = False, watch: Watch = Watch(
     """Measure every method, choose, write the checkpoint to `out`, reload and verify it, and report.
 
     `out` appears when all of it is there. Until then a hidden folder beside it keeps every finished pass through the
-    model. Where no method may be chosen `out` holds the report alone, and "chosen" is None.
+    model. Where no method may be chosen `out` holds the report alone, and "chosen" is None. A `quick` plan chooses by
+    the gapped probe.
 
     Args:
         plan: what to measure.
@@ -64,17 +67,32 @@ def _extended(plan: Plan, out: Path, kept: Kept, watch: Watch) -> dict[str, Any]
         watch.stage("loading the model")
         documents, checkpoint = prepare(plan)
         passes = Passes(kept, watch.progress)
-        measurement = measure(plan, documents, checkpoint, passes)
-        chosen, verified = choose(plan, measurement), None
+        chosen, found = (_probed if plan.quick else _measured)(plan, documents, checkpoint, passes)
+        verified = None
         if chosen is not None:
-            watch.stage(f"writing and verifying {chosen.method}")
-            verified = _write(plan, checkpoint, chosen.method, folder)
+            watch.stage(f"writing and verifying {chosen}")
+            verified = _write(plan, checkpoint, chosen, folder)
         seconds = time.monotonic() - started + passes.taken_over
-        report = report_json(plan, measurement, chosen, verified, seconds)
+        report = report_json(plan, found, chosen, verified, seconds)
         write_json(folder / REPORT, report)
         write_report(report, folder / "report.html")
         kept.ends_with(folder / REPORT)
     return report
+
+
+Found = tuple[str | None, dict[str, Any]]  # the method to write, and what the report says of all
+
+
+def _measured(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Passes) -> Found:
+    measurement = measure(plan, documents, checkpoint, passes)
+    chosen = choose(plan, measurement)
+    return chosen.method if chosen else None, full_result(plan, measurement)
+
+
+def _probed(plan: Plan, passages: Documents, checkpoint: Checkpoint, passes: Passes) -> Found:
+    probing = probe(plan, passages, checkpoint, passes)
+    chosen = probing.choose(plan)
+    return chosen, quick_result(plan, probe_result(plan, probing), chosen)
 
 
 def _write(plan: Plan, checkpoint: Checkpoint, method: str, folder: Path) -> dict[str, Any]:

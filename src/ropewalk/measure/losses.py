@@ -35,7 +35,7 @@ class LanguageModel(NamedTuple):
 
 
 def token_losses(
-    model: LanguageModel, tokens: Tensor, positions: Tensor | None = None, *, chunk: int = CHUNK
+    model: LanguageModel, tokens: Tensor, positions: Tensor | None = None, *, chunk: int = CHUNK, first: int = 1
 ) -> Tensor:
     """The loss of each token given all before it.
 
@@ -44,34 +44,35 @@ def token_losses(
         tokens: [B, T], T at least 2.
         positions: [B, T] integers; left out, 0 .. T-1.
         chunk: positions whose logits are held at once.
+        first: the first token that is scored, at least 1; those before it cost no logits.
 
     Returns:
-        float32 [B, T], nats; column t is the loss of token t. Column 0 has no context and is NaN.
+        float32 [B, T], nats; column t is the loss of token t. Columns before `first` are NaN; 0 has no context.
 
     Raises:
         RopewalkError: a loss that is not finite; the message names the first position.
     """
-    return model.around(tokens, positions, functools.partial(_losses, model, tokens, positions, chunk))
+    return model.around(tokens, positions, functools.partial(_losses, model, tokens, positions, chunk, first))
 
 
-def _losses(model: LanguageModel, tokens: Tensor, positions: Tensor | None, chunk: int) -> Tensor:
+def _losses(model: LanguageModel, tokens: Tensor, positions: Tensor | None, chunk: int, first: int) -> Tensor:
     losses = torch.full(tokens.shape, torch.nan)
     with torch.inference_mode():
         states = model.hidden(tokens, positions)
-        for start in range(0, tokens.shape[1] - 1, chunk):
+        for start in range(first - 1, tokens.shape[1] - 1, chunk):
             end = min(start + chunk, tokens.shape[1] - 1)
             logits = model.head(states[:, start:end]).float()
             targets = tokens[:, start + 1 : end + 1]
             losses[:, start + 1 : end + 1] = cross_entropy(logits.transpose(1, 2), targets, reduction="none").cpu()
-    _refuse_no_numbers(losses)
+    _refuse_no_numbers(losses, first)
     return losses
 
 
-def _refuse_no_numbers(losses: Tensor) -> None:
+def _refuse_no_numbers(losses: Tensor, start: int) -> None:
     """A NaN would pass for a token that was not scored, and an infinity would hide all else in its bucket."""
-    broken = ~losses[:, 1:].isfinite()
+    broken = ~losses[:, start:].isfinite()
     if broken.any():
-        first = int(broken.any(0).nonzero()[0]) + 1
+        first = int(broken.any(0).nonzero()[0]) + start
         raise RopewalkError(
             f"the model's loss is not a finite number from position {first} on; its weights are damaged, or its "
             "precision does not carry so far"

@@ -1,16 +1,20 @@
 """The gapped probe: what far positions do to a model, for the price of a short pass."""
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ropewalk._errors import RopewalkError
+from ropewalk.measure.curves import TOKENS_AT_ONCE
+from ropewalk.measure.documents import batches
 from ropewalk.measure.losses import LanguageModel, token_losses
 
 WARM_UP = 16  # tokens after the gap that are not scored: their nearest context lies across it
 
 
-def gapped_loss(model: LanguageModel, tokens: Tensor, span: int, *, head: int = 512) -> float:
-    """Mean loss after a jump in the positions, nats a token.
+def passage_losses(model: LanguageModel, tokens: Tensor, span: int, *, head: int = 512) -> NDArray[np.float64]:
+    """Mean loss of each passage after a jump in the positions, nats a token.
 
     The first `head` tokens stand at positions 0 .. head-1, the rest are moved so that the last stands at
     span-1. It shows out-of-range distances, not crowding by `span` real keys: what it chooses is confirmed
@@ -21,6 +25,9 @@ def gapped_loss(model: LanguageModel, tokens: Tensor, span: int, *, head: int = 
         tokens: [B, T] of running text, T at most `span`.
         span: the length whose farthest positions are probed; T itself means no gap.
         head: tokens before the jump.
+
+    Returns:
+        float64 [B].
 
     Raises:
         RopewalkError: a span shorter than the tokens, or no tokens left to score after the head.
@@ -33,5 +40,26 @@ def gapped_loss(model: LanguageModel, tokens: Tensor, span: int, *, head: int = 
         )
     positions = torch.arange(length)
     positions[head:] += span - length
-    losses = token_losses(model, tokens, positions.expand_as(tokens))
-    return losses[:, head + WARM_UP :].mean(dtype=torch.float64).item()
+    rows = (tokens[now] for now in batches(len(tokens), length, TOKENS_AT_ONCE))
+    first = head + WARM_UP
+    losses = torch.cat([token_losses(model, some, positions.expand_as(some), first=first) for some in rows])
+    return losses[:, first:].mean(1, dtype=torch.float64).numpy()
+
+
+def gapped_loss(model: LanguageModel, tokens: Tensor, span: int, *, head: int = 512) -> float:
+    """The mean of `passage_losses` over all passages, nats a token."""
+    return float(passage_losses(model, tokens, span, head=head).mean())
+
+
+def spans(native: int, target: int) -> tuple[int, ...]:
+    """The lengths that are probed: the native one, the target, and the middle between them."""
+    return (native, *sorted({(native + target) // 2, target} - {native}))
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float | None]:
+    """The mean over passages and its standard error; None for one passage, of which nothing can be said.
+
+    Two methods are compared by the difference on each passage: how hard a passage is falls out of it.
+    """
+    count = len(values)
+    return float(values.mean()), float(values.std(ddof=1) / count**0.5) if count > 1 else None

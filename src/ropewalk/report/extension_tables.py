@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ropewalk.report import quick
 from ropewalk.report.measured_tables import arc_table, bucket_tables, reading_table, retrieval_table, wavelength_table
 from ropewalk.report.table import MISSING, Table
 
@@ -32,7 +33,7 @@ def tables(report: dict[str, Any]) -> dict[str, Table]:
     """Every table that the report has the numbers for, by a short name, in the order in which they stand."""
     made = {
         "main": _judged(report),
-        "probe": _probe(report),
+        **({"probe": quick.table(report["probe"])} if report.get("quick") else {}),
         "readers": _readers(report),
         "protocol": _protocol(report),
         **bucket_tables(report),
@@ -97,30 +98,6 @@ def _judged_note(report: dict[str, Any]) -> str:
         why = "unscaled, the model does not copy within its own native length, so usable is holds to"
         return f"{said} Reading could not be measured here: {why}."
     return said
-
-
-def _probe(report: dict[str, Any]) -> Table:
-    """The gapped probe of a screening: excess with its standard error at each span."""
-    methods = (report.get("probe") or {}).get("methods", [])
-    spans = list(dict.fromkeys(s["span"] for method in methods for s in method["spans"]))
-    ranked = sorted(methods, key=lambda m: math.inf if m.get("rank") is None else m["rank"])
-    rows = []
-    for method in ranked:
-        found = {span["span"]: span for span in method["spans"]}
-        cells = [_probed(found[span]) if span in found else MISSING for span in spans]
-        rows.append((method["method"], count(method.get("rank")), *_cost(method.get("short_cost"))[:1], *cells))
-    header = ("method", "rank", "short cost, nats", *(f"{span:,}" for span in spans))
-    note = (
-        "A screening: a short pass whose far tokens stand at far positions. In each column, loss above the reference, "
-        "nats a token, ± a standard error, and the loss. It shows distances that the model has not seen, not crowding "
-        "by that many tokens: what it ranks first is to be confirmed by full passes."
-    )
-    return Table("The gapped probe, by span in tokens", header, tuple(rows), note)
-
-
-def _probed(span: dict[str, Any]) -> str:
-    error = "" if span["stderr"] is None else f" ± {span['stderr']:.3f}"
-    return f"{span['excess']:+.3f}{error} ({span['nll']:.3f})"
 
 
 def _readers(report: dict[str, Any]) -> Table:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ropewalk.report import quick
+
 UNREAD = "reading could not be measured: the model does not copy within its native length"
 UNFOUND = (
     "retrieval could not be measured: no pass keys fit into the native length, or the model does not find them there"
@@ -18,7 +20,7 @@ def verdict(report: Mapping[str, Any], method: str | None) -> str:
         method: its name; None where none was chosen.
     """
     if report.get("quick"):
-        return _screening(report)
+        return quick.verdict(report)
     if method is None:
         return f"No method stays within {report['tolerance']:g} nats a token on short text; no checkpoint was written."
     found, none = (_of(report, name) for name in (method, "none"))
@@ -28,17 +30,6 @@ def verdict(report: Mapping[str, Any], method: str | None) -> str:
     if method == "none":
         return f"{'; '.join(said)}. This is the model as it is."
     return f"{'; '.join(said)}; {_cost(found['short_cost'])}. {_against(found['usable_length'], none['usable_length'])}"
-
-
-def _screening(report: Mapping[str, Any]) -> str:
-    """What the gapped probe ranks first, and that it is no measurement."""
-    ranked = [method for method in report["probe"]["methods"] if method.get("rank") is not None]
-    order = [method["method"] for method in sorted(ranked, key=lambda method: method["rank"])]
-    first = f"it ranks {' before '.join(order[:2])}" if order else "it ranks none"
-    return (
-        f"A screening, not a measurement: by the gapped probe {first}. How far a method holds and reads was not "
-        "measured; run extend without --quick to confirm it with full passes."
-    )
 
 
 def _of(report: Mapping[str, Any], method: str) -> Mapping[str, Any]:

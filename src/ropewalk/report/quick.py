@@ -1,0 +1,51 @@
+"""What the gapped probe saw, in words and in a table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ropewalk.report.table import Table
+
+NOTE = "nats a token above the unscaled model without a gap; ± one standard error over passages"
+CLEAR = 2  # standard errors by which methods differ that are told apart
+
+
+def verdict(report: Mapping[str, Any]) -> str:
+    """The result in words, which claim no length."""
+    rows = report["probe"]["methods"]
+    chosen = next((row for row in rows if row["method"] == report["chosen"]), None)
+    if chosen is None:
+        return f"No method stays within {report['tolerance']:g} nats a token on short text; no checkpoint was written."
+    unclear = [
+        row["method"] for row in rows if row["method"] not in (chosen["method"], "none") and not apart(chosen, row)
+    ]
+    return (
+        f"A quick probe, which measures no length: at positions up to {report['target_length']:,} {chosen['method']} "
+        f"loses least of the methods that may be written, and costs {chosen['short_cost']:+.3f} nats a token on short "
+        f"text." + (f" Not told apart from it: {', '.join(unclear)}." if unclear else "")
+    )
+
+
+def apart(chosen: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two rows of a probe differ clearly, each being known by its difference from the best."""
+    (a, a_error), (b, b_error) = (
+        (row["behind_best"]["value"], row["behind_best"]["stderr"]) for row in (chosen, other)
+    )
+    return a_error is not None and b_error is not None and abs(b - a) > CLEAR * (a_error + b_error)
+
+
+def table(probe: dict[str, Any]) -> Table:
+    """Every method in a line, the best first."""
+    rows = sorted(probe["methods"], key=lambda row: row["rank"])
+    spans = [f"at {entry['span']:,}" for entry in rows[0]["spans"]]
+    header = ("rank", "method", "short cost", *spans, "behind the best")
+    return Table("The gapped probe", header, tuple(map(_cells, rows)), NOTE)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    estimates = [
+        (row["short_cost"], row["short_cost_stderr"]),
+        *((entry["excess"], entry["stderr"]) for entry in row["spans"]),
+        (row["behind_best"]["value"], row["behind_best"]["stderr"]),
+    ]
+    numbers = (f"{value:+.3f}" + ("" if error is None else f" ± {error:.3f}") for value, error in estimates)
+    return (str(row["rank"]), row["method"], *numbers)
