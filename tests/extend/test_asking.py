@@ -40,7 +40,7 @@ def asked(monkeypatch, reach: dict, methods: tuple[str, ...], needles: int = 8):
         yield
         now[0] = "own"
 
-    def retrieve(model, encode, tokens, length, *, needles, tick):
+    def retrieve(model, encode, tokens, length, *, needles):
         log.append((now[0], length, needles))
         return [Retrieval(length, d / 7, 9.0 if length <= reach.get(now[0], 256) else 0.0, 1.0, 1) for d in range(8)]
 

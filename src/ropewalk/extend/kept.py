@@ -23,7 +23,7 @@ from ropewalk.extend.plan import Plan
 
 FORMAT = 1  # of the folder; it grows when what a kept pass means changes
 RUN, REPORT = "run.json", "report.json"
-FREE = ("methods", "tolerance")  # arguments that change no pass: with others, what is kept still serves
+FREE = ("methods", "needles", "tolerance")  # arguments that change no pass: with others, what is kept still serves
 DETERMINING = ("config.json", "*.safetensors", "*.safetensors.index.json")  # the files of a model that make its losses
 
 
