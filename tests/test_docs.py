@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,16 @@ def test_its_speed_tables_are_the_result_files():
         result = json.loads((DOCS.parent / path).read_text())
         assert len(result["jobs"]) > 21
         assert table == markdown(result, short=bool(short)) + "\n"
+
+
+def test_its_agreement_of_ranks_is_the_result_files():
+    """Each table stands below links to the two reports from which the recipe makes it."""
+    recipe = runpy.run_path(str(DOCS.parent / "recipes/rank_agreement.py"))
+    page = (DOCS / "measuring.md").read_text()
+    links = re.findall(r"\[full\]\(\.\./([^)\s]+)\),\s\[quick\]\(\.\./([^)\s]+)\)", page)
+    assert links
+    for paths in links:
+        assert recipe["table"](*(json.loads((DOCS.parent / path).read_text()) for path in paths)) in page
 
 
 def test_its_figures_of_a_whole_model_are_the_result_file():

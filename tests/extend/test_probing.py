@@ -1,8 +1,9 @@
 """The quick way: what is probed under which frequencies, how it is ranked, and what its report claims."""
 
-import importlib.util
 import json
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +67,19 @@ def test_a_quick_report_claims_no_length(report):
     assert [m["method"] for m in report["methods"]] == ["none", "yarn", "linear", "dynamic"]
     assert "measures no length" in verdict(report, None)
     assert report["verified"]["frequencies_bit_equal"]
+
+
+def test_the_confirming_command_names_what_was_given(tiny, prose):
+    from ropewalk.checkpoints.load import SHIPPED
+    from ropewalk.extend.result import quick_result
+
+    rows = {"protocol": {}, "methods": []}
+    own = plan(tiny, (prose,), 128, ("yarn", "ntk"), quick=True)
+    assert quick_result(own, rows, "ntk")["confirm"] == (
+        f"ropewalk extend {tiny} --text {prose} --to 128 --out DIR --methods ntk"
+    )
+    shipped = plan(SHIPPED, tuple(sorted(SHIPPED.glob("heldout-*.txt"))), 512, ("yarn", "ntk"), quick=True)
+    assert quick_result(shipped, rows, None)["confirm"] == "ropewalk extend --to 512 --out DIR --methods yarn,ntk"
 
 
 def test_its_page_is_safe_and_says_what_it_is(report):
@@ -135,8 +149,7 @@ def test_passages_fit_the_native_length_and_the_documents():
 
 
 def test_the_agreement_of_ranks():
-    module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("recipe", RECIPE))
-    spec.loader.exec_module(module)
+    module = SimpleNamespace(**runpy.run_path(str(RECIPE)))
 
     def buckets(last):
         found = ((0, 9.0, 100), (64, 1.0, 3), (72, last, 1))  # start, loss, tokens

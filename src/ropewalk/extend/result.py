@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import ropewalk
+from ropewalk.checkpoints.load import SHIPPED
 from ropewalk.checkpoints.readers import readers
 from ropewalk.checkpoints.recipes import recipes
 from ropewalk.checkpoints.spec import position_keys
@@ -124,8 +125,10 @@ def full_result(plan: Plan, measurement: Measurement) -> dict[str, Any]:
 
 def quick_result(plan: Plan, probe: dict[str, Any], chosen: str | None) -> dict[str, Any]:
     """What a quick run adds to report.json: the probe, and the command that confirms it."""
-    texts = [word for text in plan.texts for word in ("--text", str(text))]
-    command = ["ropewalk", "extend", str(plan.model), "--to", str(plan.target), *texts, "--out", "DIR"]
+    given = [str(plan.model), *(word for text in plan.texts for word in ("--text", str(text)))]
+    if plan.model == SHIPPED and plan.texts == tuple(sorted(SHIPPED.glob("heldout-*.txt"))):
+        given = []
+    command = ["ropewalk", "extend", *given, "--to", str(plan.target), "--out", "DIR"]
     return {
         "quick": True,
         "protocol": probe["protocol"],
