@@ -43,7 +43,7 @@ def extend(plan: Plan, out: Path, *, resume: bool = False, watch: Watch = Watch(
         plan: what to measure.
         out: a new folder.
         resume: go on with the passes that a run to `out` had finished when it was stopped; it may have had other
-            methods and another tolerance, and must agree in all else.
+            methods, needles and another tolerance, and must agree in all else.
         watch: told how far it is.
 
     Returns:
