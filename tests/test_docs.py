@@ -83,6 +83,22 @@ def test_its_agreement_of_ranks_is_the_result_files():
         assert recipe["table"](*(json.loads((DOCS.parent / path).read_text()) for path in paths)) in page
 
 
+def test_its_figures_of_smollm2_are_the_result_file():
+    page = (DOCS / "measuring.md").read_text()
+    result = json.loads((DOCS.parent / "benchmarks/results/extend-smollm2-135m-16384.json").read_text())
+    assert f"{result['seconds'] / 60:.0f} minutes of" in page
+    for m in (m for m in result["methods"] if m["holds_to"]):
+        gains = [f"{reading['gain']:.2f}" for reading in m["reading"]]
+        cells = [
+            m["method"],
+            f"{m['holds_to']['value']:,}",
+            *gains,
+            *["–"] * (4 - len(gains)),
+            f"{m['short_cost']:+.3f}",
+        ]
+        assert f"| {' | '.join(cells)} |" in page
+
+
 def test_its_figures_of_a_whole_model_are_the_result_file():
     page = (DOCS / "speed.md").read_text().replace("\n", " ")
     result = json.loads((DOCS.parent / "benchmarks/results/whole-model-smollm2-135m.json").read_text())
