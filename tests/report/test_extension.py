@@ -153,7 +153,9 @@ def test_unseen_angles_are_what_training_never_reached(page):
 
 
 def test_retrieval_is_a_grid_a_method_and_number_of_needles(report, page):
-    assert page.texts["caption"] == [f"{m}, {n}" for m in ("none", "linear", "yarn") for n in ("1 needle", "4 needles")]
+    assert page.texts["caption"] == [
+        f"{m}, {n}" for m in ("none", "linear", "yarn") for n in ("1 key a depth", "4 keys a depth")
+    ]
     assert ["0%", "+0.688%", "+2.688%"] in page.rows
     assert ["50%", "+0.1-", "+2.1-"] in page.rows
     shares = [a["style"] for _, a in page.tags if "--share" in a.get("style", "")]

@@ -55,6 +55,7 @@ def _judged(report: dict[str, Any]) -> Table:
         "holds to",
         "95 % interval",
         "reads to",
+        "finds to",
         "usable",
         "short cost, nats",
         "perplexity on short text",
@@ -66,12 +67,13 @@ def _name(report: dict[str, Any], method: dict[str, Any]) -> str:
     return f"{method['method']} (chosen)" if method["method"] == report["chosen"] else str(method["method"])
 
 
-def _lengths(method: dict[str, Any]) -> tuple[str, str, str, str]:
+def _lengths(method: dict[str, Any]) -> tuple[str, ...]:
     holds = method["holds_to"]
     if holds is None:
-        return (MISSING,) * 4
+        return (MISSING,) * 5
     interval = f"{holds['low']:,}–{holds['high']:,}"
-    return f"{holds['value']:,}", interval, count(method["reads_to"]), count(method["usable_length"])
+    lengths = (method["reads_to"], method.get("finds_to"), method["usable_length"])
+    return f"{holds['value']:,}", interval, *map(count, lengths)
 
 
 def count(value: float | None) -> str:
@@ -88,8 +90,9 @@ def _judged_note(report: dict[str, Any]) -> str:
         "holds to: the end of the last stretch past the native length whose loss is at most "
         f"{report['tolerance']:g} nats a token above crop, the same tokens read with the last native-length context "
         "only. reads to: the farthest distance from which a copy of unguessable text is still predicted at least "
-        "1 nat a token better than text without an original. usable: the smaller of the two. short cost: loss within "
-        "the native length above the unscaled model's."
+        "1 nat a token better than text without an original. finds to: the longest text in whose every quarter pass "
+        "keys are found. usable: the smaller of holds to and reads to. short cost: loss within the native length above "
+        "the unscaled model's."
     )
     reading = report["protocol"].get("reading") or {}
     if not reading.get("trials"):

@@ -1,4 +1,4 @@
-"""Retrieval by length and depth, one grid a method and number of needles."""
+"""Retrieval by length and depth, one grid a method and number of keys."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,9 @@ class Grid:
 
     Attributes:
         method: its index among `names`.
-        title: the method's name, and the needles where there are more than one.
+        title: the method's name, and the keys asked for at a depth.
         lengths: one a column.
-        rows: for each depth, its cells; None where that length has no needle at that depth.
+        rows: for each depth, its cells; None where that length has no key at that depth.
     """
 
     method: int
@@ -39,7 +39,7 @@ def _grid(index: int, name: str, found: list[dict[str, Any]], top: float) -> Gri
     lengths, needles = sorted({r["length"] for r in found}), found[0]["needles"]
     at = {(r["depth"], r["length"]): _cell(r, top) for r in found}
     rows = {d: [at.get((d, length)) for length in lengths] for d in sorted({r["depth"] for r in found})}
-    return Grid(index, f"{name}, {needles:,} needle{'s' if needles != 1 else ''}", lengths, rows)
+    return Grid(index, f"{name}, {needles:,} key{'s' if needles != 1 else ''} a depth", lengths, rows)
 
 
 def _cell(found: dict[str, Any], top: float) -> dict[str, Any]:

@@ -49,18 +49,18 @@ def reading_table(report: dict[str, Any]) -> Table:
 
 
 def retrieval_table(report: dict[str, Any]) -> Table:
-    """A row a needle's place."""
+    """A row a length and depth."""
     rows = tuple(
         (m["method"], f"{r['needles']:,}", f"{r['length']:,}", f"{r['depth']:.0%}", f"{r['gain']:+.2f}", exact(r))
         for m in report["methods"]
         for r in m.get("retrieval") or []
     )
-    header = ("method", "needles", "length", "depth", "gain, nats a token", "exact")
+    header = ("method", "keys", "length", "depth", "gain, nats a key", "exact")
     return Table("Retrieval by length and depth", header, rows)
 
 
 def exact(found: dict[str, Any]) -> str:
-    """The share of needles that were given back word for word."""
+    """The share of keys that greedy decoding writes."""
     return MISSING if found["exact"] is None else f"{float(found['exact']):.0%}"
 
 
