@@ -8,7 +8,9 @@ from rich.console import Console
 
 from ropewalk.cli.progress import resumable, watched
 from ropewalk.cli.shared import (
+    Device,
     Documents,
+    Dtype,
     Json,
     Model,
     Needles,
@@ -42,6 +44,8 @@ def extend(
     needles: Needles = DEPTHS,
     temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
     quick: Annotated[bool, typer.Option("--quick", help="Choose by the gapped probe, in minutes.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run to DIR was stopped.")] = False,
     as_json: Json = False,
@@ -63,6 +67,8 @@ def extend(
         needles=needles,
         temperature=temperature,
         quick=quick,
+        dtype=dtype,
+        device=device,
     )
     with resumable(beside(out)), watched() as watch:
         report = run(plan, out, resume=resume, watch=watch)

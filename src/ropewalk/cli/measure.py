@@ -10,7 +10,9 @@ from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.load import Checkpoint
 from ropewalk.cli.progress import watched
 from ropewalk.cli.shared import (
+    Device,
     Documents,
+    Dtype,
     Json,
     Model,
     Needles,
@@ -52,6 +54,8 @@ def measure(
     needles: Needles = DEPTHS,
     temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
     probe: Annotated[bool, typer.Option("--probe", help="The gapped probe in place of full passes: minutes.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -73,6 +77,8 @@ def measure(
         needles=needles,
         temperature=temperature,
         quick=probe,
+        dtype=dtype,
+        device=device,
     )
     if probe and method == "crop":
         raise RopewalkError("crop reads nothing past the native length, so there is no gap to probe; leave --probe out")

@@ -24,6 +24,14 @@ Tolerance = Annotated[float, typer.Option(help="Excess over crop that still coun
 Temperature = Annotated[
     str | None, typer.Option(metavar="T", help="none, yarn or longrope, for every method; left out, each method's own.")
 ]
+Dtype = Annotated[
+    str,
+    typer.Option(
+        metavar="D",
+        help="float32, bfloat16, float16, or auto: float32 on the CPU, elsewhere as the weights are stored.",
+    ),
+]
+Device = Annotated[str, typer.Option(metavar="D", help="cpu, cuda, cuda:N, mps, or auto: CUDA where there is any.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 

@@ -62,7 +62,7 @@ def _losses(model: LanguageModel, tokens: Tensor, positions: Tensor | None, chun
         for start in range(first - 1, tokens.shape[1] - 1, chunk):
             end = min(start + chunk, tokens.shape[1] - 1)
             logits = model.head(states[:, start:end]).float()
-            targets = tokens[:, start + 1 : end + 1]
+            targets = tokens[:, start + 1 : end + 1].to(logits.device)
             losses[:, start + 1 : end + 1] = cross_entropy(logits.transpose(1, 2), targets, reduction="none").cpu()
     _refuse_no_numbers(losses, first)
     return losses
