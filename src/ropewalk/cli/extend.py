@@ -18,6 +18,7 @@ from ropewalk.cli.shared import (
     Text,
     Tolerance,
     Trials,
+    memory_used,
     method_table,
     model_and_texts,
     print_json,
@@ -27,6 +28,7 @@ from ropewalk.extend.kept import beside
 from ropewalk.extend.methods import DEFAULT
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.run import extend as run
+from ropewalk.extend.world import ranks
 from ropewalk.measure.retrieval import DEPTHS
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.report.words import verdict
@@ -70,9 +72,11 @@ def extend(
         dtype=dtype,
         device=device,
     )
-    with resumable(beside(out)), watched() as watch:
-        report = run(plan, out, resume=resume, watch=watch)
-    if as_json:
+    with ranks() as world, resumable(beside(out)), watched(world) as watch:
+        report = run(plan, out, resume=resume, watch=watch, world=world)
+    if not world.is_first:
+        pass  # the first rank prints
+    elif as_json:
         print_json(report)
     else:
         console = Console()
@@ -89,6 +93,7 @@ def extend(
             highlight=False,
             soft_wrap=True,
         )
+        console.print(memory_used(report["memory"]), highlight=False)
         if report["chosen"]:
             takes = [name for name, answer in report["readers"].items() if answer.startswith("yes")]
             told = f"Read by {', '.join(takes)}; how: ropewalk recipe {out}"

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from ropewalk.checkpoints.load import SHIPPED
+from ropewalk.extend.memory import gigabytes
 from ropewalk.report import quick
 
 Model = Annotated[
@@ -45,6 +46,11 @@ def model_and_texts(model: Path | None, texts: list[Path] | None) -> tuple[Path,
 def print_json(content: dict[str, Any]) -> None:
     """JSON on stdout, and nothing else there."""
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
+
+
+def memory_used(memory: dict[str, int]) -> str:
+    """The peak beside its prediction."""
+    return f"Peak memory {gigabytes(memory['peak_bytes'])}, {gigabytes(memory['predicted_bytes'])} were predicted"
 
 
 def method_table(native: int, target: int, methods: list[dict[str, Any]], chosen: str | None = None) -> Table:

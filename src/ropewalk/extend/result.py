@@ -143,7 +143,12 @@ def quick_result(plan: Plan, probe: dict[str, Any], chosen: str | None) -> dict[
 
 
 def report_json(
-    plan: Plan, found: dict[str, Any], chosen: str | None, verified: dict[str, Any] | None, seconds: float
+    plan: Plan,
+    found: dict[str, Any],
+    chosen: str | None,
+    verified: dict[str, Any] | None,
+    seconds: float,
+    memory: dict[str, int],
 ) -> dict[str, Any]:
     """The content of report.json, of which `full_result` or `quick_result` is a part."""
     scaling = plan.scalings[chosen] if chosen else None
@@ -166,6 +171,7 @@ def report_json(
         "recipes": [recipe.to_dict() for recipe in recipes(planned, "DIR")] if planned else [],
         "versions": versions(),
         "seconds": round(seconds, 1),
+        "memory": memory,
     }
 
 
