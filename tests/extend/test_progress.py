@@ -17,6 +17,7 @@ from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import Plan
 from ropewalk.extend.progress import Cost, Meter, expected
 from ropewalk.measure import Documents, LanguageModel, token_losses
+from ropewalk.measure.losses import Pass
 
 TOKENS = torch.randint(0, 64, (3, 128), generator=torch.Generator().manual_seed(0))
 
@@ -129,7 +130,7 @@ def test_other_frequencies_positions_and_tokens_are_other_passes(tmp_path):
     passes, results = Passes(Kept(tmp_path)), iter(range(100))
 
     def ask(tokens, positions=None):
-        return passes(tokens, positions, lambda: torch.tensor(float(next(results)))).item()
+        return passes([Pass(tokens, positions, lambda: torch.tensor(float(next(results))))])[0].item()
 
     row, places = TOKENS[:1], torch.arange(128)[None]
     frequencies = Scaled(torch.ones(4), 1.0), Scaled(torch.ones(4), 1.1), Scaled(torch.ones(4) * 2, 1.0)

@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from extend_results import result
 from filelock import FileLock
 
 from ropewalk import RopewalkError
@@ -54,13 +55,6 @@ def whole(planned, tmp_path_factory):
     out, moments = tmp_path_factory.mktemp("whole") / "out", []
     extend(planned(), out, watch=Watch(lambda _: moments.append(None), lambda _: moments.append(None)))
     return result(out), len(moments)
-
-
-def result(out):
-    report = json.loads((out / "report.json").read_text())
-    assert report.pop("seconds") > 0
-    assert report["versions"].pop("date")
-    return report
 
 
 def killed(make, out, moment=None, patched=None, resume=False):

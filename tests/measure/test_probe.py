@@ -44,7 +44,7 @@ def test_refusals(model, span, head):
 
 
 def test_each_passage_has_its_own_mean_whatever_passes_it_is_in(model, monkeypatch):
-    monkeypatch.setattr("ropewalk.measure.probe.TOKENS_AT_ONCE", 60)
+    monkeypatch.setattr("ropewalk.measure.losses.TOKENS_AT_ONCE", 60)
     alone = [gapped_loss(model, TOKENS[i : i + 1], 1000, head=20) for i in range(2)]
     assert passage_losses(model, TOKENS, 1000, head=20) == pytest.approx(alone, abs=1e-6)
 

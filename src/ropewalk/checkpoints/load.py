@@ -13,6 +13,7 @@ from ropewalk._errors import RopewalkError, VerificationError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.loader import quietly, transformers, where
 from ropewalk.checkpoints.spec import ModelSpec
+from ropewalk.checkpoints.weights import opened, quantisation, shards
 
 SHIPPED = Path(str(files("ropewalk") / "shipped"))
 
@@ -24,6 +25,12 @@ class Checkpoint:
     path: Path
     spec: ModelSpec
     model: Any  # a transformers PreTrainedModel
+    dtype: torch.dtype = torch.float32  # of what is not quantised
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.model.device
 
     def hidden(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
         """Last hidden states [B, T, C] of tokens [B, T] at positions [B, T], 0 .. T-1 when left out.
@@ -31,6 +38,7 @@ class Checkpoint:
         The all-ones mask matters: without one transformers takes a jump in the positions for the border
         between packed documents and cuts attention there.
         """
+        tokens, positions = tokens.to(self.device), None if positions is None else positions.to(self.device)
         mask = torch.ones_like(tokens)
         decoder = self.model.get_decoder()
         return decoder(input_ids=tokens, attention_mask=mask, position_ids=positions, use_cache=False).last_hidden_state
@@ -40,11 +48,18 @@ class Checkpoint:
         return self.model.get_output_embeddings()(hidden)
 
 
-def load(source: str | Path, *, dtype: torch.dtype = torch.float32) -> Checkpoint:
+def load(source: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Checkpoint:
     """Load the model at `source`, a Hugging Face directory or a .gguf file.
 
+    Args:
+        source: where it is.
+        dtype: of the weights in memory. On the CPU weights that are stored in it are not copied: they are the pages of
+            their file. Of a quantised checkpoint, of all that is not quantised; the rest stays as it is stored.
+        device: where it computes.
+
     Raises:
-        RopewalkError: no rotary model, weights in another format than safetensors or GGUF, a damaged file.
+        RopewalkError: no rotary model, weights in another format than safetensors or GGUF, a damaged file, a
+            quantisation that transformers cannot load here.
     """
     path = Path(source)
     spec = from_config(path)
@@ -59,35 +74,31 @@ def load(source: str | Path, *, dtype: torch.dtype = torch.float32) -> Checkpoin
     else:
         check_weights(path)
         weights = {"use_safetensors": True}
-    with quietly(path):
+    quantised = quantisation(spec.config)
+    if quantised or str(device) != "cpu":
+        weights["device_map"] = {"": str(device)}  # straight to it; quantised weights cannot be moved afterwards
+    with quietly(path, f"a checkpoint quantised by {quantised}" if quantised else "it"):
         model, info = transformers().AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, output_loading_info=True, **safe, **weights
         )
     for kind in ("missing_keys", "mismatched_keys"):
         if info[kind]:  # the loader would fill them with random numbers
             raise RopewalkError(f"{path}: {kind.replace('_', ' ')} in the weights: {', '.join(map(str, info[kind]))}")
-    checkpoint = Checkpoint(path, spec, model.eval())
+    checkpoint = Checkpoint(path, spec, model.eval(), dtype)
     _check_head(checkpoint)
     return checkpoint
 
 
 def check_weights(path: Path) -> None:
     """Refuse a directory whose weights are missing, damaged or not safetensors, before anything is loaded."""
-    shards = sorted(path.glob("*.safetensors"))
-    if not shards:
-        raise RopewalkError(f"{path}: no *.safetensors file; only safetensors and GGUF weights are read (no pickle)")
-    from safetensors import SafetensorError, safe_open
-
+    found = shards(path)
     for index in path.glob("*.safetensors.index.json"):
-        missing = _named_by(index) - {shard.name for shard in shards}
+        missing = _named_by(index) - {shard.name for shard in found}
         if missing:
             raise RopewalkError(f"{index}: it names {', '.join(sorted(missing))}, which is not there; fetch it again")
-    for shard in shards:
-        try:
-            with safe_open(shard, framework="pt"):
-                pass
-        except (SafetensorError, OSError) as error:
-            raise RopewalkError(f"{shard}: damaged or cut short ({error}); fetch it again") from error
+    for shard in found:
+        with opened(shard):
+            pass
 
 
 def _named_by(index: Path) -> set[str]:
@@ -99,7 +110,7 @@ def _named_by(index: Path) -> set[str]:
 
 def _check_head(checkpoint: Checkpoint) -> None:
     """Hold hidden-then-head to the model's own logits: some models scale or cap them on the way out."""
-    tokens = torch.arange(8)[None] % checkpoint.model.config.vocab_size
+    tokens = torch.arange(8, device=checkpoint.device)[None] % checkpoint.model.config.vocab_size
     with torch.inference_mode():
         ours = checkpoint.head(checkpoint.hidden(tokens)).float()
         mask = torch.ones_like(tokens)

@@ -25,7 +25,7 @@ def where(path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 @contextmanager
-def quietly(path: Path) -> Iterator[None]:
+def quietly(path: Path, what: str = "it") -> Iterator[None]:
     """Without transformers' progress bars and advice, and with whatever it raises turned into a RopewalkError.
 
     Some of its bars ask no setting before they draw, so stderr is held back as a whole.
@@ -39,6 +39,6 @@ def quietly(path: Path) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:  # its readers raise whatever the format's library does
-        raise RopewalkError(f"{path}: transformers cannot use it: {type(error).__name__}: {error}") from error
+        raise RopewalkError(f"{path}: transformers cannot use {what}: {type(error).__name__}: {error}") from error
     finally:
         logging.set_verbosity(level)

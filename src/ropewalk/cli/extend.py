@@ -8,7 +8,9 @@ from rich.console import Console
 
 from ropewalk.cli.progress import resumable, watched
 from ropewalk.cli.shared import (
+    Device,
     Documents,
+    Dtype,
     Json,
     Model,
     Needles,
@@ -16,6 +18,7 @@ from ropewalk.cli.shared import (
     Text,
     Tolerance,
     Trials,
+    memory_used,
     method_table,
     model_and_texts,
     print_json,
@@ -25,6 +28,7 @@ from ropewalk.extend.kept import beside
 from ropewalk.extend.methods import DEFAULT
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.run import extend as run
+from ropewalk.extend.world import ranks
 from ropewalk.measure.retrieval import DEPTHS
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.report.words import verdict
@@ -42,6 +46,8 @@ def extend(
     needles: Needles = DEPTHS,
     temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
     quick: Annotated[bool, typer.Option("--quick", help="Choose by the gapped probe, in minutes.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run to DIR was stopped.")] = False,
     as_json: Json = False,
@@ -63,10 +69,14 @@ def extend(
         needles=needles,
         temperature=temperature,
         quick=quick,
+        dtype=dtype,
+        device=device,
     )
-    with resumable(beside(out)), watched() as watch:
-        report = run(plan, out, resume=resume, watch=watch)
-    if as_json:
+    with ranks() as world, resumable(beside(out)), watched(world) as watch:
+        report = run(plan, out, resume=resume, watch=watch, world=world)
+    if not world.is_first:
+        pass  # the first rank prints
+    elif as_json:
         print_json(report)
     else:
         console = Console()
@@ -83,6 +93,7 @@ def extend(
             highlight=False,
             soft_wrap=True,
         )
+        console.print(memory_used(report["memory"]), highlight=False)
         if report["chosen"]:
             takes = [name for name, answer in report["readers"].items() if answer.startswith("yes")]
             told = f"Read by {', '.join(takes)}; how: ropewalk recipe {out}"

@@ -1,6 +1,7 @@
 """`ropewalk`: the entry point, and what every command shares."""
 
 import errno
+import os
 import sys
 
 STOPPED = 130  # the exit code after Ctrl-C
@@ -55,5 +56,6 @@ def _explain(error: BaseException) -> int:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"ropewalk: {text}", file=sys.stderr)
+    rank = os.environ.get("RANK") if "TORCHELASTIC_RUN_ID" in os.environ else None
+    print(f"ropewalk: {text}" if rank is None else f"ropewalk, rank {rank}: {text}", file=sys.stderr)
     return code

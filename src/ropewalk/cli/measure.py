@@ -10,7 +10,9 @@ from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.load import Checkpoint
 from ropewalk.cli.progress import watched
 from ropewalk.cli.shared import (
+    Device,
     Documents,
+    Dtype,
     Json,
     Model,
     Needles,
@@ -18,6 +20,7 @@ from ropewalk.cli.shared import (
     Text,
     Tolerance,
     Trials,
+    memory_used,
     method_table,
     model_and_texts,
     print_json,
@@ -25,12 +28,14 @@ from ropewalk.cli.shared import (
 )
 from ropewalk.extend.measuring import measure as run
 from ropewalk.extend.measuring import prepare
+from ropewalk.extend.memory import Memory
 from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import Plan
 from ropewalk.extend.plan import plan as make_plan
 from ropewalk.extend.probing import probe as run_probe
 from ropewalk.extend.probing import probe_result
 from ropewalk.extend.result import SCHEMA_VERSION, method_result, protocol, versions
+from ropewalk.extend.world import ranks
 from ropewalk.measure.documents import Documents as Stretches
 from ropewalk.measure.retrieval import DEPTHS
 from ropewalk.measure.verdict import TOLERANCE
@@ -52,6 +57,8 @@ def measure(
     needles: Needles = DEPTHS,
     temperature: Temperature = None,
     tolerance: Tolerance = TOLERANCE,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
     probe: Annotated[bool, typer.Option("--probe", help="The gapped probe in place of full passes: minutes.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -73,20 +80,30 @@ def measure(
         needles=needles,
         temperature=temperature,
         quick=probe,
+        dtype=dtype,
+        device=device,
     )
     if probe and method == "crop":
         raise RopewalkError("crop reads nothing past the native length, so there is no gap to probe; leave --probe out")
-    with watched() as watch:
+    with ranks() as world, watched(world) as watch:
+        memory = Memory.of(plan, writes=False)
+        if world.is_first:
+            watch.memory(memory)
         watch.stage("loading the model")
-        loaded, passes = prepare(plan), Passes(told=watch.progress)
-        found = _probed(plan, *loaded, passes) if probe else _measured(plan, method, *loaded, passes)
+        with memory:
+            loaded, passes = prepare(plan), Passes(told=watch.progress, world=world)
+            found = _probed(plan, *loaded, passes) if probe else _measured(plan, method, *loaded, passes)
+        used = memory.result(max(world.of_all(memory.peak)))
+    if not world.is_first:
+        return
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **found.content, "versions": versions()})
+        print_json({"schema_version": SCHEMA_VERSION, **found.content, "memory": used, "versions": versions()})
     else:
         console = Console()
         console.print(found.table)
         if found.words:
             console.print(found.words, highlight=False)
+        console.print(memory_used(used), highlight=False)
 
 
 class _Found(NamedTuple):

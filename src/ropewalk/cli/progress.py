@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.text import Text
 
+from ropewalk.extend.memory import Memory
 from ropewalk.extend.progress import Step
 from ropewalk.extend.run import Watch
+from ropewalk.extend.world import ALONE, World
 
 
 class _TimeLeft(ProgressColumn):
@@ -26,17 +28,25 @@ class _TimeLeft(ProgressColumn):
 
 
 @contextmanager
-def watched() -> Iterator[Watch]:
-    """A bar on stderr: the method, the document, tokens a second, the time left; silent where that is no terminal."""
+def watched(world: World = ALONE) -> Iterator[Watch]:
+    """A bar on stderr: the method, the document, tokens a second, the time left; silent where that is no terminal.
+
+    Of several ranks the first shows it. That memory will be short is said in any case.
+    """
     console = Console(file=sys.stderr)  # the stream itself: loading holds `sys.stderr` back
     columns = TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn(), _TimeLeft()
-    with Progress(*columns, console=console, disable=not console.is_terminal, redirect_stderr=False) as bar:
+    hidden = not console.is_terminal or not world.is_first
+    with Progress(*columns, console=console, disable=hidden, redirect_stderr=False) as bar:
         task = bar.add_task("", total=None, step=None, at=0.0)
 
         def told(step: Step) -> None:
             bar.update(task, total=1.0, completed=step.share, description=described(step), step=step, at=bar.get_time())
 
-        yield Watch(stage=lambda text: bar.update(task, description=text, step=None), progress=told)
+        def memory(need: Memory) -> None:
+            if need.is_short or not hidden:
+                bar.console.print(f"ropewalk: {need.said}", highlight=False, markup=False, soft_wrap=True)
+
+        yield Watch(stage=lambda text: bar.update(task, description=text, step=None), progress=told, memory=memory)
 
 
 def described(step: Step) -> str:

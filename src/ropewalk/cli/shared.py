@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from ropewalk.checkpoints.load import SHIPPED
+from ropewalk.extend.memory import gigabytes
 from ropewalk.report import quick
 
 Model = Annotated[
@@ -24,6 +25,14 @@ Tolerance = Annotated[float, typer.Option(help="Excess over crop that still coun
 Temperature = Annotated[
     str | None, typer.Option(metavar="T", help="none, yarn or longrope, for every method; left out, each method's own.")
 ]
+Dtype = Annotated[
+    str,
+    typer.Option(
+        metavar="D",
+        help="float32, bfloat16, float16, or auto: float32 on the CPU, elsewhere as the weights are stored.",
+    ),
+]
+Device = Annotated[str, typer.Option(metavar="D", help="cpu, cuda, cuda:N, mps, or auto: CUDA where there is any.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
@@ -37,6 +46,11 @@ def model_and_texts(model: Path | None, texts: list[Path] | None) -> tuple[Path,
 def print_json(content: dict[str, Any]) -> None:
     """JSON on stdout, and nothing else there."""
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
+
+
+def memory_used(memory: dict[str, int]) -> str:
+    """The peak beside its prediction."""
+    return f"Peak memory {gigabytes(memory['peak_bytes'])}, {gigabytes(memory['predicted_bytes'])} were predicted"
 
 
 def method_table(native: int, target: int, methods: list[dict[str, Any]], chosen: str | None = None) -> Table:

@@ -19,6 +19,7 @@ import ropewalk
 from ropewalk._errors import RopewalkError
 from ropewalk._files import alone, replace_bytes, replace_text
 from ropewalk.checkpoints.write import refuse_existing
+from ropewalk.extend.placing import described
 from ropewalk.extend.plan import Plan
 
 FORMAT = 1  # of the folder; it grows when what a kept pass means changes
@@ -93,6 +94,8 @@ def arguments(plan: Plan) -> dict[str, Any]:
         "quick": plan.quick,
         "tolerance": plan.tolerance,
         "methods": list(plan.scalings),
+        "weights": plan.weights_dtype,
+        "device": described(plan.device),
     }
 
 

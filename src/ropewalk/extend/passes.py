@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -10,26 +10,32 @@ from torch import Tensor
 
 from ropewalk.extend.kept import Kept
 from ropewalk.extend.progress import Cost, Meter, Progress
+from ropewalk.extend.world import ALONE, World
+from ropewalk.measure.losses import Pass
 from ropewalk.scaling import Scaled
 
 
 class Passes:
     """What `LanguageModel.around` is while a plan is measured.
 
+    Ranks take a pass each at a time, and then all have all of them: whatever is decided from them is decided alike.
+    The first rank keeps them and tells of them.
+
     A pass is known by its tokens, their positions and the frequencies of the model: what else its losses depend on
     holds for all passes of a run, and `keeping` sees to it.
 
     Args:
         kept: where finished passes are; None keeps nothing.
-        told: called as each pass begins, and when it has ended.
+        told: called as each pass begins, and when it has ended; of several ranks, as each of them begins one.
+        world: the ranks at work.
 
     Attributes:
         taken_over: seconds that earlier runs spent on passes that this one took over.
     """
 
-    def __init__(self, kept: Kept | None = None, told: Progress = lambda step: None) -> None:
+    def __init__(self, kept: Kept | None = None, told: Progress = lambda step: None, world: World = ALONE) -> None:
         self.taken_over = 0.0
-        self._kept, self._told = kept, told
+        self._kept, self._told, self._world = kept, told, world
         self._cost, self._meter = Cost(1.0, 0.0), Meter({})
         self._method, self._row, self._of, self._where, self._seen = "", "", 1, "", 0
         self._frequencies = b"own"
@@ -59,25 +65,45 @@ class Passes:
         finally:
             self._frequencies = before
 
-    def __call__(self, tokens: Tensor, positions: Tensor | None, compute: Callable[[], Tensor]) -> Tensor:
-        """The losses of a pass over `tokens` [B, T], from where they are kept or from `compute`."""
-        part, work = self._part(len(tokens)), self._cost.of_pass(*tokens.shape)
+    def __call__(self, passes: Sequence[Pass]) -> list[Tensor]:
+        """What is left of each pass, from where it is kept or from its `compute`."""
+        size = self._world.size
+        rounds = [passes[start : start + size] for start in range(0, len(passes), size)]
+        return [losses for each in rounds for losses in self._round(each)]
+
+    def _round(self, passes: Sequence[Pass]) -> list[Tensor]:
+        """At most one pass a rank."""
+        part = self._part(sum(len(each.tokens) for each in passes))
         self._told(self._meter.step(self._method, part))
-        name = self._name(tokens, positions)
-        found = self._kept.find(name) if self._kept else None
-        if found is None:
-            started = time.monotonic()
-            losses = compute()
-            seconds = time.monotonic() - started
-            self._meter.computed(work, tokens.numel(), seconds)
-            if self._kept:
-                self._kept.keep(name, losses, seconds)
-        else:
-            losses, seconds = found
-            self.taken_over += seconds
-        self._meter.passed(self._method, work)
+        names = [self._name(each.tokens, each.positions) for each in passes]
+        held = dict[int, tuple[Tensor, float]]()
+        if self._kept:
+            held = {i: found for i, name in enumerate(names) if (found := self._kept.find(name))}
+        held = self._world.of_first(held)
+        self.taken_over += sum(seconds for _, seconds in held.values())
+        made = self._made({i: each for i, each in enumerate(passes) if i not in held})
+        if self._kept:
+            for i, (losses, seconds) in made.items():
+                self._kept.keep(names[i], losses, seconds)
+        self._meter.passed(self._method, sum(self._cost.of_pass(*each.tokens.shape) for each in passes))
         self._told(self._meter.step(self._method, part))
-        return losses
+        return [(held | made)[i][0] for i in range(len(passes))]
+
+    def _made(self, missing: dict[int, Pass]) -> dict[int, tuple[Tensor, float]]:
+        """What is left of each, computed by one of the ranks, and the seconds it took: of ranks at once, its share."""
+        if not missing:
+            return {}
+        started = time.monotonic()
+        mine = list(missing)[self._world.rank :: self._world.size]
+        made = {
+            i: losses
+            for each in self._world.of_all({i: missing[i].compute() for i in mine})
+            for i, losses in each.items()
+        }
+        seconds = time.monotonic() - started
+        work = sum(self._cost.of_pass(*each.tokens.shape) for each in missing.values())
+        self._meter.computed(work, sum(each.tokens.numel() for each in missing.values()), seconds)
+        return {i: (losses, seconds / len(made)) for i, losses in made.items()}
 
     def _part(self, rows: int) -> str:
         first, self._seen = self._seen % self._of + 1, self._seen + rows

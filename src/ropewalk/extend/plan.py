@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from ropewalk._checks import number, whole
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.spec import ModelSpec
 from ropewalk.extend.methods import BASELINES, scaling_for
+from ropewalk.extend.placing import device_for, dtype_for, numbers
 from ropewalk.measure.curves import bucket_edges
 from ropewalk.measure.reading import contexts
 from ropewalk.measure.retrieval import DEPTHS, lengths
@@ -27,6 +30,8 @@ class Plan:
         trials: sequences of planted strings a distance; 0 leaves reading out.
         needles: pass keys hidden in one text; 0 leaves retrieval out.
         quick: whether the gapped probe stands in for full passes.
+        dtype: of the weights in memory; of a quantised model, of all that is not quantised.
+        device: where the model computes, as torch names it.
     """
 
     model: Path
@@ -39,6 +44,8 @@ class Plan:
     tolerance: float = TOLERANCE
     needles: int = 0
     quick: bool = False
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
     edges: tuple[int, ...] = field(init=False)
     contexts: tuple[int, ...] = field(init=False)
     haystacks: tuple[int, ...] = field(init=False)
@@ -68,6 +75,11 @@ class Plan:
         """Passages of the probe: as many as make 6144 tokens, at most `documents`."""
         return min(self.documents, PROBE_TOKENS // self.probe_length)
 
+    @property
+    def weights_dtype(self) -> str:
+        """The numbers of the weights in memory, in words."""
+        return numbers(self.dtype, self.spec.config)
+
     def depends_on_length(self, scaling: Scaling | None) -> bool:
         """Whether a sequence's length decides about its frequencies; None is the model as it is."""
         acting = scaling or self.spec.scaling
@@ -90,12 +102,18 @@ def plan(
     needles: int = 0,
     temperature: str | None = None,
     quick: bool = False,
+    dtype: str = "auto",
+    device: str = "auto",
 ) -> Plan:
     """Check everything that can be checked without the weights.
 
+    Args:
+        dtype: "float32", "bfloat16", "float16", or "auto": float32 on the CPU, elsewhere as the weights are stored.
+        device: "cpu", "cuda", "cuda:N", "mps", or "auto": CUDA where there is any, else the CPU.
+
     Raises:
         RopewalkError: no rotary model, a target not longer than native, an unknown method, a missing text,
-            a model that carries a scaling already, a temperature that a method cannot take.
+            a model that carries a scaling already, a temperature that a method cannot take, a device that is not there.
     """
     spec = from_config(model).uniform()
     native = spec.length
@@ -114,7 +132,9 @@ def plan(
     number("extend", "trials", trials, least=0)
     if whole("extend", "needles", needles, least=0) > DEPTHS:
         raise RopewalkError(f"extend: needles={needles}; give 0 to {DEPTHS} pass keys a text")
-    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles, quick)
+    device = device_for(device)
+    weights = dtype_for(dtype, model, spec.config, device)
+    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles, quick, weights, device)
 
 
 def _scalings(

@@ -10,6 +10,7 @@ from ropewalk.checkpoints.load import Checkpoint
 from ropewalk.extend.choose import allowed
 from ropewalk.extend.measuring import Bench
 from ropewalk.extend.passes import Passes
+from ropewalk.extend.placing import described
 from ropewalk.extend.plan import Plan
 from ropewalk.extend.progress import Cost
 from ropewalk.measure.documents import Documents
@@ -125,5 +126,6 @@ def _protocol(plan: Plan, probing: Probing) -> dict[str, Any]:
         "excess": "above the loss of the unscaled model on the same tokens without a gap",
         "stderr": "standard error over passages of the difference on each",
         "bos": "none: passages start in the middle of a text",
-        "weights_dtype": "float32",
+        "weights_dtype": plan.weights_dtype,
+        "device": described(plan.device),
     }

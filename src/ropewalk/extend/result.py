@@ -16,6 +16,7 @@ from ropewalk.checkpoints.recipes import recipes
 from ropewalk.checkpoints.spec import position_keys
 from ropewalk.extend.choose import allowed, eligible, usable_length
 from ropewalk.extend.measuring import Measured, Measurement
+from ropewalk.extend.placing import described
 from ropewalk.extend.plan import Plan
 from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
 from ropewalk.measure.retrieval import GAIN as RETRIEVAL_GAIN
@@ -113,7 +114,8 @@ def protocol(plan: Plan, measurement: Measurement) -> dict[str, Any]:
             "control": "a guess" if plan.needles == 1 else "the other key, for a name that does not occur",
             "measurable": measurement.native_finds,
         },
-        "weights_dtype": "float32",
+        "weights_dtype": plan.weights_dtype,
+        "device": described(plan.device),
     }
 
 
@@ -128,6 +130,8 @@ def quick_result(plan: Plan, probe: dict[str, Any], chosen: str | None) -> dict[
     given = [str(plan.model), *(word for text in plan.texts for word in ("--text", str(text)))]
     if plan.model == SHIPPED and plan.texts == tuple(sorted(SHIPPED.glob("heldout-*.txt"))):
         given = []
+    if plan.dtype != torch.float32:
+        given += ["--dtype", str(plan.dtype).removeprefix("torch.")]
     command = ["ropewalk", "extend", *given, "--to", str(plan.target), "--out", "DIR"]
     return {
         "quick": True,
@@ -139,7 +143,12 @@ def quick_result(plan: Plan, probe: dict[str, Any], chosen: str | None) -> dict[
 
 
 def report_json(
-    plan: Plan, found: dict[str, Any], chosen: str | None, verified: dict[str, Any] | None, seconds: float
+    plan: Plan,
+    found: dict[str, Any],
+    chosen: str | None,
+    verified: dict[str, Any] | None,
+    seconds: float,
+    memory: dict[str, int],
 ) -> dict[str, Any]:
     """The content of report.json, of which `full_result` or `quick_result` is a part."""
     scaling = plan.scalings[chosen] if chosen else None
@@ -162,6 +171,7 @@ def report_json(
         "recipes": [recipe.to_dict() for recipe in recipes(planned, "DIR")] if planned else [],
         "versions": versions(),
         "seconds": round(seconds, 1),
+        "memory": memory,
     }
 
 

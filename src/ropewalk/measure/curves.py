@@ -6,14 +6,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ropewalk.measure.documents import batches
-from ropewalk.measure.losses import LanguageModel, token_losses
-
-TOKENS_AT_ONCE = 8192
+from ropewalk.measure.losses import LanguageModel, row_losses
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,7 @@ def bucket_edges(native: int, target: int) -> tuple[int, ...]:
 
 def full_curve(model: LanguageModel, tokens: Tensor, edges: tuple[int, ...]) -> Curve:
     """One pass over each document; every bucket comes from it. For frequencies that ignore the length."""
-    rows = [token_losses(model, tokens[now]) for now in batches(len(tokens), tokens.shape[1], TOKENS_AT_ONCE)]
-    return Curve(torch.cat(rows).numpy(), edges)
+    return Curve(row_losses(model, tokens).numpy(), edges)
 
 
 def per_length_curve(

@@ -1,7 +1,7 @@
 """Loss by position, in memory that grows with the length and not with length x vocabulary."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,14 +9,32 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ropewalk._errors import RopewalkError
+from ropewalk.measure.documents import batches
 
 CHUNK = 1024  # positions whose logits exist at one time
-# Called in place of every pass, with its tokens and positions and what computes it: to watch it, or to know it already.
-Around = Callable[[Tensor, Tensor | None, Callable[[], Tensor]], Tensor]
+TOKENS_AT_ONCE = 8192
 
 
-def _computed(tokens: Tensor, positions: Tensor | None, compute: Callable[[], Tensor]) -> Tensor:
-    return compute()
+class Pass(NamedTuple):
+    """One pass through a model that is still to be made.
+
+    Attributes:
+        tokens: [B, T].
+        positions: [B, T], None for 0 .. T-1.
+        compute: makes it, and returns the small tensor that is left of it.
+    """
+
+    tokens: Tensor
+    positions: Tensor | None
+    compute: Callable[[], Tensor]
+
+
+# Called with passes of which none needs another: to watch them, to know some already, to share them out.
+Around = Callable[[Sequence[Pass]], list[Tensor]]
+
+
+def _computed(passes: Sequence[Pass]) -> list[Tensor]:
+    return [each.compute() for each in passes]
 
 
 class LanguageModel(NamedTuple):
@@ -25,8 +43,7 @@ class LanguageModel(NamedTuple):
     Attributes:
         hidden: (tokens [B, T], positions [B, T] or None) -> last hidden states [B, T, C].
         head: hidden states [..., C] -> logits [..., V].
-        around: (tokens, positions, compute) -> the losses that `token_losses` returns, which `compute()` would be; or
-            whatever small tensor is made of a pass.
+        around: passes -> what `compute` of each would return, such as the losses of `token_losses`.
     """
 
     hidden: Callable[[Tensor, Tensor | None], Tensor]
@@ -52,7 +69,17 @@ def token_losses(
     Raises:
         RopewalkError: a loss that is not finite; the message names the first position.
     """
-    return model.around(tokens, positions, functools.partial(_losses, model, tokens, positions, chunk, first))
+    compute = functools.partial(_losses, model, tokens, positions, chunk, first)
+    return model.around([Pass(tokens, positions, compute)])[0]
+
+
+def row_losses(model: LanguageModel, tokens: Tensor, positions: Tensor | None = None, *, first: int = 1) -> Tensor:
+    """`token_losses` in passes of about `TOKENS_AT_ONCE` tokens, which `around` is given together."""
+    passes = []
+    for rows in batches(len(tokens), tokens.shape[1], TOKENS_AT_ONCE):
+        some, where = tokens[rows], None if positions is None else positions[rows]
+        passes.append(Pass(some, where, functools.partial(_losses, model, some, where, CHUNK, first)))
+    return torch.cat(model.around(passes))
 
 
 def _losses(model: LanguageModel, tokens: Tensor, positions: Tensor | None, chunk: int, first: int) -> Tensor:
@@ -62,7 +89,7 @@ def _losses(model: LanguageModel, tokens: Tensor, positions: Tensor | None, chun
         for start in range(first - 1, tokens.shape[1] - 1, chunk):
             end = min(start + chunk, tokens.shape[1] - 1)
             logits = model.head(states[:, start:end]).float()
-            targets = tokens[:, start + 1 : end + 1]
+            targets = tokens[:, start + 1 : end + 1].to(logits.device)
             losses[:, start + 1 : end + 1] = cross_entropy(logits.transpose(1, 2), targets, reduction="none").cpu()
     _refuse_no_numbers(losses, first)
     return losses

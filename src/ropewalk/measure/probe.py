@@ -6,9 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ropewalk._errors import RopewalkError
-from ropewalk.measure.curves import TOKENS_AT_ONCE
-from ropewalk.measure.documents import batches
-from ropewalk.measure.losses import LanguageModel, token_losses
+from ropewalk.measure.losses import LanguageModel, row_losses
 
 WARM_UP = 16  # tokens after the gap that are not scored: their nearest context lies across it
 
@@ -40,9 +38,8 @@ def passage_losses(model: LanguageModel, tokens: Tensor, span: int, *, head: int
         )
     positions = torch.arange(length)
     positions[head:] += span - length
-    rows = (tokens[now] for now in batches(len(tokens), length, TOKENS_AT_ONCE))
     first = head + WARM_UP
-    losses = torch.cat([token_losses(model, some, positions.expand_as(some), first=first) for some in rows])
+    losses = row_losses(model, tokens, positions.expand_as(tokens), first=first)
     return losses[:, first:].mean(1, dtype=torch.float64).numpy()
 
 

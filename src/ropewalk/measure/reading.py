@@ -10,9 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ropewalk.measure.curves import TOKENS_AT_ONCE
-from ropewalk.measure.documents import batches
-from ropewalk.measure.losses import LanguageModel, token_losses
+from ropewalk.measure.losses import LanguageModel, row_losses
 
 STRING = 16  # tokens in an unguessable string
 SKIPPED = 4  # at its start, where nothing yet says which string is being copied
@@ -63,8 +61,8 @@ def measure_reading(model: LanguageModel, documents: Tensor, context: int, *, tr
     pairs = max(1, min(16, context // (32 * STRING)))  # few, so that the distance is nearly the context
     texts = (documents[i % len(documents), :context] for i in range(trials))
     tokens = torch.stack([_sequence(text, pairs, alphabet, rng) for text in texts])
-    losses = [token_losses(model, tokens[rows]) for rows in batches(trials, context, TOKENS_AT_ONCE)]
-    tail = torch.cat(losses)[:, context - 2 * pairs * STRING :].numpy().reshape(trials, pairs, 2, STRING)[..., SKIPPED:]
+    losses = row_losses(model, tokens)
+    tail = losses[:, context - 2 * pairs * STRING :].numpy().reshape(trials, pairs, 2, STRING)[..., SKIPPED:]
     gain = float(tail[:, :, 1].mean(dtype=np.float64) - tail[:, :, 0].mean(dtype=np.float64))
     return Reading(context - 2 * pairs * STRING, context, gain, trials * pairs)
 

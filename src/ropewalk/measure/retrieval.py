@@ -12,10 +12,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ropewalk._errors import RopewalkError
-from ropewalk.measure.curves import TOKENS_AT_ONCE
 from ropewalk.measure.documents import batches
 from ropewalk.measure.haystack import FIRST, LAST, Answer, Encode, Haystack, haystack
-from ropewalk.measure.losses import LanguageModel
+from ropewalk.measure.losses import TOKENS_AT_ONCE, LanguageModel, Pass
 
 DEPTHS = 8
 QUARTERS = 4
@@ -95,9 +94,7 @@ def measure_retrieval(
         if built is None:
             return []
         stacks.append(built)
-    scored = []
-    for rows in batches(len(stacks), length, TOKENS_AT_ONCE):
-        scored += _scores(model, stacks[rows])
+    scored = _scores(model, stacks)
     return [_cell(length, depth, scored) for depth in depths.tolist()]
 
 
@@ -130,10 +127,12 @@ class _Score:
 
 def _scores(model: LanguageModel, stacks: list[Haystack]) -> list[_Score]:
     """Every answer of every text."""
-    tokens = torch.stack([stack.tokens for stack in stacks])
+    tokens, passes = torch.stack([stack.tokens for stack in stacks]), []
+    for rows in batches(len(tokens), tokens.shape[1], TOKENS_AT_ONCE):
+        passes.append(Pass(tokens[rows], None, functools.partial(_answered, model, stacks[rows], tokens[rows])))
     answers = [answer for stack in stacks for answer in stack.answers]
-    found = model.around(tokens, None, functools.partial(_answered, model, stacks, tokens))
-    return [_Score(answer, loss, bool(exact)) for answer, (loss, exact) in zip(answers, found.tolist(), strict=True)]
+    found = torch.cat(model.around(passes)).tolist()
+    return [_Score(answer, loss, bool(exact)) for answer, (loss, exact) in zip(answers, found, strict=True)]
 
 
 def _answered(model: LanguageModel, stacks: list[Haystack], tokens: Tensor) -> Tensor:
