@@ -63,6 +63,7 @@ demo-real: $(REAL)/.fetched
 	$(BIN)/ropewalk extend $(REAL)/SmolLM2.gguf --to 16384 --text $(REAL)/hamlet.txt --text $(REAL)/othello.txt \
 		--methods ntk,ntk-critical,yarn,llama3,mrrope --documents 2 --trials 1 --needles 2 --resume --out $(REAL)/extended
 	cp $(REAL)/extended/report.json benchmarks/results/extend-smollm2-135m-16384.json
+	cp $(REAL)/extended/report.md docs/smollm2-16384.md
 
 bench-memory: $(STAMP)
 	$(BIN)/python benchmarks/attention_memory.py

@@ -11,6 +11,8 @@ import pytest
 
 from ropewalk.checkpoints.presets import PRESETS
 from ropewalk.checkpoints.rules import known_types
+from ropewalk.report.extension_markdown import markdown
+from ropewalk.report.words import verdict
 
 FINDING = re.compile(r'(?:Finding|ConfigError)\(\s*"([a-z0-9-]+)"')
 DOCS = Path(__file__).parents[1] / "docs"
@@ -87,6 +89,7 @@ def test_its_figures_of_smollm2_are_the_result_file():
     page = (DOCS / "measuring.md").read_text()
     result = json.loads((DOCS.parent / "benchmarks/results/extend-smollm2-135m-16384.json").read_text())
     assert f"{result['seconds'] / 60:.0f} minutes of" in page
+    assert (DOCS / "smollm2-16384.md").read_text() == markdown(result, verdict(result, result["chosen"]))
     for m in (m for m in result["methods"] if m["holds_to"]):
         gains = [f"{reading['gain']:.2f}" for reading in m["reading"]]
         cells = [
