@@ -71,6 +71,16 @@ def test_frequencies_and_angles_stay_float32(half):
     torch.testing.assert_close(cos[0, :, :8].float(), exact, rtol=2**-7, atol=1e-5)
 
 
+def test_a_change_of_slow_pairs_alone_is_seen_in_low_precision(half, tmp_path):
+    """Within 16 tokens this pair turns by a ten-thousandth of a radian, which bfloat16 cannot tell from none."""
+    folder = configured(shutil.copytree(half, tmp_path / "slow"), rope_theta=1e6, max_position_embeddings=2**16)
+    checkpoint = load(folder, dtype=torch.bfloat16)
+    (own,) = read_frequencies(checkpoint.model, 16)
+    own.inv_freq[-1] /= 4
+    with scaled(checkpoint.model, own):
+        pass
+
+
 def test_an_extended_checkpoint_keeps_its_bits_and_is_verified_in_its_dtype(half, tmp_path):
     checkpoint = load(half, dtype=torch.bfloat16)
     planned = checkpoint.spec.extended(YaRN(4.0, 64), 256)
