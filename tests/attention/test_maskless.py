@@ -245,3 +245,18 @@ def test_a_scale_of_nothing_or_less(scale, encoding):
     found = attend(*given, causal=True, encoding=encoding, scale=scale)
     expected = attend(*given, causal=True, encoding=encoding, scale=scale, backend="reference")
     assert torch.allclose(found, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("make", [T5Bias, lambda heads: Shaw(16, 20)], ids=["t5", "shaw"])
+def test_the_backward_pass_may_take_other_blocks(make, monkeypatch):
+    """Where logits are made, fewer queries at once: their memory is bounded whatever the length."""
+    given, encoding = tensors(300, 300, 4, 2), make(4).double()
+    leaves, found = [*given, *encoding.parameters()], []
+    for rows in (256, 37):
+        monkeypatch.setattr(flash, "rows_with_logits", lambda q, k, most, rows=rows: min(most, rows))
+        found.append(torch.autograd.grad(attend(*given, causal=True, encoding=encoding).square().sum(), leaves))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
+    monkeypatch.undo()
+    long = torch.empty(1, 8, 32768, 1)
+    assert flash.rows_with_logits(long, long, 256) * 8 * 32768 <= 2 * 2**22

@@ -66,10 +66,10 @@ class _Block(NamedTuple):
     first: int
 
 
-def _blocks(q: Tensor, k: Tensor, window: int | None) -> Iterator[_Block]:
+def _blocks(q: Tensor, k: Tensor, window: int | None, size: int = ROWS) -> Iterator[_Block]:
     before = k.shape[2] - q.shape[2]
-    for start in range(0, q.shape[2], ROWS):
-        stop = min(start + ROWS, q.shape[2])
+    for start in range(0, q.shape[2], size):
+        stop = min(start + size, q.shape[2])
         low = 0 if window is None else max(0, before + start - window + 1)
         yield _Block(slice(start, stop), slice(low, before + stop), low - (before + stop - 1))
 
@@ -102,7 +102,7 @@ class _Clipped(torch.autograd.Function):
         rules, wide = ctx.rules, keys.dtype
         of_q, of_k, of_v = (torch.zeros_like(x, dtype=wide) for x in (q, k, v))
         of_keys, of_values = torch.zeros_like(keys), torch.zeros_like(keys if values is None else values)
-        for block in _blocks(q, k, rules.window):
+        for block in _blocks(q, k, rules.window, flash.rows_with_logits(q, k, ROWS)):
             mine, up = q[:, :, block.rows].to(wide), upstream[:, :, block.rows].to(wide)
             theirs, told = k[:, :, block.keys].to(wide), rules.max_distance + 1
             weights = (mine @ theirs.mT).mul_(rules.scale).add_(_mask(q, keys, block, rules))

@@ -74,7 +74,7 @@ class _Distance(torch.autograd.Function):
         """`table`: [H, T + S - 1]."""
         table = table.contiguous()
         outs, sums = [], []
-        for rows, keys in _blocks(q, k, reach):
+        for rows, keys in _blocks(q, k, reach, MOST_ROWS):
             mask = _mask(table, q, rows, keys)
             out, logsumexp = flash.forward(q[:, :, rows].flip(2), k[:, :, keys], v[:, :, keys], mask, scale)
             outs.append(out.flip(2))
@@ -92,7 +92,8 @@ class _Distance(torch.autograd.Function):
         totals = [torch.zeros_like(x, dtype=table.dtype) for x in (q, k, v)]
         of_table = torch.zeros_like(table) if ctx.needs_input_grad[3] else None
         upstream = flash.side_by_side(upstream)
-        for rows, keys in _blocks(q, k, ctx.reach):
+        most = MOST_ROWS if of_table is None else flash.rows_with_logits(q, k, MOST_ROWS)
+        for rows, keys in _blocks(q, k, ctx.reach, most):
             mask = _mask(table, q, rows, keys)
             of_queries = (x[:, :, rows].flip(2) for x in (upstream, q, out, logsumexp))
             given = (*of_queries, k[:, :, keys], v[:, :, keys], mask, ctx.scale)
@@ -106,11 +107,11 @@ class _Distance(torch.autograd.Function):
         return *(total.to(q.dtype) for total in totals), of_table, None, None
 
 
-def _blocks(q: Tensor, k: Tensor, reach: _Reach) -> Iterator[tuple[slice, slice]]:
+def _blocks(q: Tensor, k: Tensor, reach: _Reach, most: int) -> Iterator[tuple[slice, slice]]:
     """Each block of queries, with the keys that any of them sees."""
     queries, keys = q.shape[2], k.shape[2]
     before = keys - queries
-    size = min(MOST_ROWS, max(LEAST_ROWS, min(queries, reach.back) // 8))
+    size = min(most, max(LEAST_ROWS, min(queries, reach.back) // 8))
     for start in range(0, queries, size):
         stop = min(start + size, queries)
         yield slice(start, stop), slice(max(0, before + start - reach.back), min(keys, before + stop + reach.ahead))

@@ -49,6 +49,11 @@ def side_by_side(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
+def rows_with_logits(q: Tensor, k: Tensor, most: int) -> int:
+    """Queries of a block whose logits are made: 16 MiB of them in float32, and not under 32 queries."""
+    return min(most, max(32, 2**22 // max(1, q.shape[0] * q.shape[1] * k.shape[2])))
+
+
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Output [B, H, T, D] and logsumexp [B, H, T] of logits with `mask` added, a view of any strides."""
     out, logsumexp = _operator(_FORWARD)(q, k, v, 0.0, False, attn_mask=mask, scale=scale)
