@@ -49,13 +49,14 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "kerple": lambda: Kerple(HEADS),
     "kerple power": lambda: Kerple(HEADS, "power"),
     "sandwich": lambda: Sandwich(HEADS, dim=32),
-    "fire": lambda: Fire(HEADS, hidden=8, threshold=6.0, c=0.4),
+    "fire": lambda: Fire(HEADS, hidden=8, threshold=60.0, c=0.4),
     "shaw": lambda: Shaw(WIDTH, max_distance=5),
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
 }
 ADDED = [name for name in ENCODINGS if name.startswith(("sinusoidal", "learned"))]
 RELATIVE = [name for name in ENCODINGS if name not in ADDED]
 SHIFTED = [name for name in RELATIVE if name != "fire"]  # those that see distances alone, wherever a text stands
+COMPUTED = ("kerple", "fire")  # from parameters, not looked up among them: with those in float64 they are float64's
 
 
 def sample(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -126,7 +126,7 @@ def test_fire():
         hidden = [
             max(0.0, w * share + b) for w, b in zip(first.weight[:, 0].tolist(), first.bias.tolist(), strict=True)
         ]
-        return sum(w * h for w, h in zip(last.weight[head].tolist(), hidden, strict=True)) + last.bias[head].item()
+        return sum(w * h for w, h in zip(last.weight[head].tolist(), hidden, strict=True))
 
     torch.testing.assert_close(encoding.bias(Q_AT, K_AT).detach(), by_hand(formula, 2), rtol=1e-5, atol=1e-6)
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from ropewalk._checks import whole
+from ropewalk._checks import number, whole
 from ropewalk._errors import RopewalkError
-from ropewalk.functional.rotary import WITHOUT_FLOAT64, check_positions, inv_freq
+from ropewalk.functional import rotary
 
 
 def sinusoidal_product(relative: Tensor, dim: int = 128, *, base: float = 10000.0) -> Tensor:
@@ -28,12 +28,13 @@ def sinusoidal_product(relative: Tensor, dim: int = 128, *, base: float = 10000.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5; Chi et al. 2022 (arXiv 2212.10356), equation 5.
     """
-    check_positions(relative)
+    rotary.check_positions(relative)
+    number("sinusoidal_product", "base", base, least=1, above=True)
     if whole("sinusoidal_product", "dim", dim, least=2) % 2:
         raise RopewalkError(f"sinusoidal_product: dim={dim} is odd; its sines and cosines come in pairs")
     home = relative.device
-    exact = (relative.cpu() if home.type in WITHOUT_FLOAT64 else relative).double()
+    exact = (relative.cpu() if home.type in rotary.WITHOUT_FLOAT64 else relative).double()
     total = torch.zeros_like(exact)
-    for frequency in inv_freq(dim, base).tolist():  # a pair at a time: all at once would be dim / 2 times the memory
-        total = total + torch.cos(exact * frequency)
+    for pair in range(dim // 2):  # one at a time: all at once would be dim / 2 times the memory
+        total = total + torch.cos(exact * base ** (-2 * pair / dim))
     return total.float().to(home)

@@ -17,7 +17,8 @@ class Fire(Encoding):
 
     Args:
         heads: H.
-        hidden: width of f, which is Linear(1, hidden), ReLU, Linear(hidden, H).
+        hidden: width of f, which is Linear(1, hidden), ReLU, Linear(hidden, H) without a bias: a constant a head would
+            change no weight.
         threshold: L at the start; nearer the beginning of a text than this, distances are not shares of all before.
         c: where psi bends, at the start.
 
@@ -40,7 +41,9 @@ class Fire(Encoding):
         super().__init__()
         self.heads, self.hidden = whole("Fire", "heads", heads, least=1), whole("Fire", "hidden", hidden, least=1)
         self.threshold = number("Fire", "threshold", threshold, least=0, above=True)
-        self.network = nn.Sequential(nn.Linear(1, self.hidden), nn.ReLU(), nn.Linear(self.hidden, self.heads))
+        self.network = nn.Sequential(
+            nn.Linear(1, self.hidden), nn.ReLU(), nn.Linear(self.hidden, self.heads, bias=False)
+        )
         self.c = nn.Parameter(torch.tensor(number("Fire", "c", c, least=0, above=True)))
         self.multiplier = nn.Parameter(torch.tensor(1.0))
 
