@@ -1,0 +1,134 @@
+"""Hold the converted weights under their pairing to the original ones under theirs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ropewalk._errors import RopewalkError, VerificationError
+from ropewalk.checkpoints.convert.families import Family, family_of
+from ropewalk.checkpoints.convert.pieces import Piece, pieces
+from ropewalk.checkpoints.load import load
+from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
+from ropewalk.checkpoints.verify import logits
+from ropewalk.checkpoints.weights import elements, opened
+
+TOLERANCE = 1e-5  # of the largest score or logit, in float32
+TOKENS, FARTHEST = 48, 4096  # of random hidden states, and of tokens; the last position that they may have
+EPS = 1e-6
+MARGIN = 1.2  # memory that a pass takes beside the weights
+
+
+def scores_error(before: Path, spec: ModelSpec, after: Path, written: ModelSpec) -> tuple[float, float]:
+    """How far the scores q . k of the rotated projections of random hidden states differ, of the largest, in any layer.
+
+    Norms of queries and keys are computed with their weights and an epsilon of 1e-6.
+
+    Returns:
+        The largest difference, and the smallest in any layer if the new weights are read under the old pairing.
+
+    Raises:
+        VerificationError: they differ by more than 1e-5.
+    """
+    old, new = _by_layer(pieces(before, spec)), _by_layer(pieces(after, written))
+    family, random = family_of(spec.model_type), torch.Generator().manual_seed(0)
+    worst, misread = 0.0, float("inf")
+    for layer, found in old.items():
+        x = torch.randn(TOKENS, _width(found), generator=random)
+        positions = torch.randint(min(FARTHEST, spec.native_length or FARTHEST), (TOKENS,), generator=random)
+        want = _scores(found, spec.layers[layer], family, x, positions)
+        got = _scores(new[layer], written.layers[layer], family, x, positions)
+        wrong = _scores(new[layer], spec.layers[layer], family, x, positions)
+        worst, misread = max(worst, apart(got, want)), min(misread, apart(wrong, want))
+        if not worst <= TOLERANCE:  # worded so that a NaN fails
+            raise VerificationError(
+                f"{after}: the scores of layer {layer} are {worst:.2g} of the largest away from the original's, more "
+                f"than {TOLERANCE:g}; nothing was written"
+            )
+    return worst, misread
+
+
+def logits_error(before: Path, after: Path, memory: int | None) -> tuple[float | None, str]:
+    """How far the logits of the two checkpoints differ, of the largest; None where they cannot be had, and why.
+
+    Each runs in transformers, one after the other, in float32; the one that its code does not pair for is made to.
+
+    Raises:
+        VerificationError: they differ by more than 1e-5.
+    """
+    need = int(4 * MARGIN * sum(elements(before).values()))
+    if memory is not None and need > memory:
+        return None, f"running it in float32 takes {need / 1e9:.1f} GB, and {memory / 1e9:.1f} GB are free"
+    try:
+        want = _logits(before)
+    except RopewalkError as error:
+        return None, str(error)
+    error = apart(_logits(after), want)
+    if not error <= TOLERANCE:
+        raise VerificationError(
+            f"{after}: its logits are {error:.2g} of the largest away from the original's, more than {TOLERANCE:g}; "
+            "nothing was written"
+        )
+    return error, ""
+
+
+def apart(a: Tensor, b: Tensor) -> float:
+    """The largest difference, of the largest number."""
+    return ((a - b).abs().max() / b.abs().max()).item()
+
+
+def _logits(path: Path) -> Tensor:
+    checkpoint = load(path)
+    tokens = torch.randint(checkpoint.model.config.vocab_size, (1, TOKENS), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        return logits(checkpoint, tokens)
+
+
+def _by_layer(found: Sequence[Piece]) -> dict[int, list[Piece]]:
+    return {layer: [piece for piece in found if piece.layer == layer] for layer in {piece.layer for piece in found}}
+
+
+def _width(found: Sequence[Piece]) -> int:
+    return next(piece.shape[1] for piece in found if piece.is_projection)
+
+
+def _scores(found: Sequence[Piece], layer: LayerSpec, family: Family, x: Tensor, positions: Tensor) -> Tensor:
+    """[H, T, T] of one layer: every query with every key, before any mask."""
+    q, k = (_projected(found, side, family, x) for side in (0, 1))
+    q, k = layer.rotary()(q[None], k[None], positions)
+    return q[0] @ k[0].repeat_interleave(q.shape[1] // k.shape[1], dim=0).mT
+
+
+def _projected(found: Sequence[Piece], side: int, family: Family, x: Tensor) -> Tensor:
+    """Queries (side 0) or keys (1) of hidden states x [T, C] before they are rotated, [H, T, D]."""
+    own = {piece.is_norm: {} for piece in found}
+    for piece in found:
+        if piece.blocks[side]:
+            own[piece.is_norm].setdefault(piece.part.rsplit(".", 1)[1], []).append(_rows(piece, side))
+    made = x @ own[False]["weight"][0].flatten(0, 1).T
+    width = own[False]["weight"][0].shape[1]
+    made += sum(bias.flatten() for bias in own[False].get("bias", ()))
+    norm = {name: torch.cat(parts).flatten() for name, parts in own.get(True, {}).items()}
+    each = made.unflatten(-1, (-1, width))
+    if norm:
+        whole = len(norm["weight"]) == made.shape[-1] and family.norm == "rms"
+        each = _normed(made if whole else each, norm, family).reshape(each.shape)
+    return each.transpose(0, 1)
+
+
+def _normed(y: Tensor, norm: dict[str, Tensor], family: Family) -> Tensor:
+    """y over its last axis, by weights of that width, or of one for each head."""
+    y = y - y.mean(-1, keepdim=True) if family.norm == "layer" else y
+    y = y * (y.square().mean(-1, keepdim=True) + EPS).rsqrt()
+    weight, bias = norm["weight"] + family.offset, norm.get("bias", torch.zeros(()))
+    shape = (-1, y.shape[-1])
+    return y * weight.view(shape) + (bias.view(shape) if bias.dim() else bias)
+
+
+def _rows(piece: Piece, side: int) -> Tensor:
+    """The heads of queries or keys in a tensor, [H, D, ...], float32."""
+    with opened(piece.shard) as file:
+        whole = file.get_tensor(piece.name).float()
+    whole = whole.reshape(piece.rows, -1)
+    return whole.unflatten(0, (-1, piece.spec.head_dim))[piece.blocks[side]]
