@@ -62,7 +62,13 @@ def load(source: str | Path, *, dtype: torch.dtype = torch.float32, device: str 
         RopewalkError: no rotary model, weights in another format than safetensors or GGUF, a damaged file, a
             quantisation that transformers cannot load here.
     """
-    path = Path(source)
+    checkpoint = as_it_is(Path(source), dtype, device)
+    _check_head(checkpoint)
+    return checkpoint
+
+
+def as_it_is(path: Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Checkpoint:
+    """`load` of a model whose logits may be more than the output layer of its hidden states."""
     spec = from_config(path)
     folder, safe = where(path)
     if path.suffix == ".gguf":
@@ -87,9 +93,7 @@ def load(source: str | Path, *, dtype: torch.dtype = torch.float32, device: str 
             raise RopewalkError(f"{path}: {kind.replace('_', ' ')} in the weights: {', '.join(map(str, info[kind]))}")
     if spec.turned:
         _turn(path, model, spec)
-    checkpoint = Checkpoint(path, spec, model.eval(), dtype)
-    _check_head(checkpoint)
-    return checkpoint
+    return Checkpoint(path, spec, model.eval(), dtype)
 
 
 def _turn(path: Path, model: Any, spec: ModelSpec) -> None:

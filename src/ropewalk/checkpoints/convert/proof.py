@@ -9,9 +9,8 @@ from torch import Tensor
 from ropewalk._errors import RopewalkError, VerificationError
 from ropewalk.checkpoints.convert.families import Family, family_of
 from ropewalk.checkpoints.convert.pieces import Piece, pieces
-from ropewalk.checkpoints.load import load
+from ropewalk.checkpoints.load import as_it_is
 from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
-from ropewalk.checkpoints.verify import logits
 from ropewalk.checkpoints.weights import elements, opened
 
 TOLERANCE = 1e-5  # of the largest score or logit, in float32
@@ -79,10 +78,10 @@ def apart(a: Tensor, b: Tensor) -> float:
 
 
 def _logits(path: Path) -> Tensor:
-    checkpoint = load(path)
-    tokens = torch.randint(checkpoint.model.config.vocab_size, (1, TOKENS), generator=torch.Generator().manual_seed(0))
+    model = as_it_is(path).model
+    tokens = torch.randint(model.config.vocab_size, (1, TOKENS), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        return logits(checkpoint, tokens)
+        return model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False).logits
 
 
 def _by_layer(found: Sequence[Piece]) -> dict[int, list[Piece]]:
