@@ -22,13 +22,16 @@ SMALL = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidd
          "eos_token_id": 2}  # fmt: skip
 EIGHT = {"head_dim": 8}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+MLA = {"q_lora_rank": 12, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 8, "v_head_dim": 8,
+       "n_routed_experts": 4, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2, "first_k_dense_replace": 2,
+       "moe_intermediate_size": 16, "num_key_value_heads": 4, "num_local_experts": 4}  # fmt: skip
 VARIANTS = {
     "llama": {"attention_bias": True, "tie_word_embeddings": True}, "mistral": {"head_dim": 12}, "mixtral": {"num_local_experts": 2},
     "ministral": EIGHT, "qwen2_moe": {**EXPERTS, "shared_expert_intermediate_size": 16}, "qwen3": EIGHT,
     "qwen3_moe": {**EIGHT, **EXPERTS}, "gemma": EIGHT, "gemma2": EIGHT, "gemma3_text": EIGHT, "helium": EIGHT,
     "ernie4_5": EIGHT, "glm": {**EIGHT, "attention_bias": True}, "glm4": EIGHT, "cohere": {"use_qk_norm": True},
     "phi": {"qk_layernorm": True}, "stablelm": {"qk_layernorm": True, "partial_rotary_factor": 0.5}, "phi3": {"partial_rotary_factor": 0.5},
-    "gpt_neox": {"rotary_pct": 0.5}, "olmo": {"clip_qkv": 0.5},
+    "gpt_neox": {"rotary_pct": 0.5}, "deepseek_v3": MLA, "youtu": {**MLA, "rope_interleave": True}, "glm4_moe_lite": MLA, "olmo": {"clip_qkv": 0.5},
 }  # fmt: skip
 
 

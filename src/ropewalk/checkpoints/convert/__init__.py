@@ -13,7 +13,7 @@ from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.convert.families import family_of
 from ropewalk.checkpoints.convert.pieces import pieces
 from ropewalk.checkpoints.convert.proof import TOLERANCE, logits_error, scores_error
-from ropewalk.checkpoints.convert.rewrite import rewrite
+from ropewalk.checkpoints.convert.rewrite import Told, rewrite
 from ropewalk.checkpoints.load import load
 from ropewalk.checkpoints.spec import INTERLEAVE, ModelSpec
 from ropewalk.checkpoints.weights import quantisation
@@ -27,7 +27,9 @@ class Conversion:
 
     Attributes:
         before, after: the pairing that the weights had, and the one that they have.
-        native: the pairing of transformers' code for this model type, which needs no key.
+        native: the pairing of transformers' code for this model type.
+        key: what the written config says about it; None where nothing needs to be said.
+        misread_by: who reads the result wrong without a word; empty where every reader of its model type is right.
         tensors, layers: how many were turned.
         tolerance: of both errors below: a share of the largest score or logit.
         scores_error: of the attention scores of random hidden states, in the worst layer.
@@ -40,6 +42,8 @@ class Conversion:
     before: str
     after: str
     native: str
+    key: str | None
+    misread_by: str
     tensors: int
     layers: int
     tolerance: float
@@ -48,17 +52,14 @@ class Conversion:
     logits_error: float | None
     not_run: str = ""
 
-    @property
-    def key(self) -> str | None:
-        """What the written config says about it; None where nothing needs to be said."""
-        return None if self.after == self.native else f"{INTERLEAVE}: {'true' if self.after == 'interleaved' else 'false'}"
-
     def to_dict(self) -> dict[str, Any]:
         """As the JSON has it."""
-        return {**asdict(self), "key": self.key}
+        return asdict(self)
 
 
-def convert(model: str | Path, *, layout: str, out: str | Path, memory: int | None = None) -> Conversion:
+def convert(
+    model: str | Path, *, layout: str, out: str | Path, memory: int | None = None, told: Told = lambda doing, share: None
+) -> Conversion:
     """Write the checkpoint `model` with its queries and keys laid out for code that pairs features as `layout` says.
 
     Features change places within each head, in the weights, biases and norms of queries and keys, so that every score
@@ -71,6 +72,7 @@ def convert(model: str | Path, *, layout: str, out: str | Path, memory: int | No
         out: a new folder. Where `layout` is not what transformers' code pairs, its config.json says so by
             "rope_interleave", which `from_config`, `checkpoints.load` and `models.load` honour.
         memory: bytes that running the model may take, to compare logits; no limit where it is left out.
+        told: is called with what is being done and the share of it that is done.
 
     Raises:
         RopewalkError: a family that is not in the table, a checkpoint that has that pairing already, quantised
@@ -93,13 +95,39 @@ def convert(model: str | Path, *, layout: str, out: str | Path, memory: int | No
     with _directory(source, spec, out.parent) as path, whole_folder(out) as folder:
         spec = from_config(path)
         found = pieces(path, spec)
-        rewrite(path, folder, found, spec, layout)
-        worst, misread = scores_error(path, spec, folder, from_config(folder))
+        rewrite(path, folder, found, spec, layout, told)
+        written = from_config(folder)
+        worst, misread = scores_error(path, spec, folder, written, told)
+        told("comparing logits", 0.0)
         error, not_run = logits_error(path, folder, memory)
-    layers = len({piece.layer for piece in found})
     return Conversion(
-        spec.model_type, before, layout, spec.rule.layout, len(found), layers, TOLERANCE, worst, misread, error, not_run
-    )  # fmt: skip
+        model_type=spec.model_type,
+        before=before,
+        after=layout,
+        native=spec.rule.layout,
+        key=_key(written),
+        misread_by=_misread_by(written),
+        tensors=len(found),
+        layers=len({piece.layer for piece in found}),
+        tolerance=TOLERANCE,
+        scores_error=worst,
+        misread_error=misread,
+        logits_error=error,
+        not_run=not_run,
+    )
+
+
+def _key(written: ModelSpec) -> str | None:
+    return f"{INTERLEAVE}: {str(written.config[INTERLEAVE]).lower()}" if INTERLEAVE in written.config else None
+
+
+def _misread_by(written: ModelSpec) -> str:
+    if not written.turned:
+        return ""
+    return (
+        f"transformers' own {written.model_type!r} code, and vLLM, SGLang and llama.cpp's converter like it, turn "
+        f"{written.rule.layout} pairs and do not read the key"
+    )
 
 
 def _checked(source: Path, spec: ModelSpec, layout: str) -> str:

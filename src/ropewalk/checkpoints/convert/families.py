@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from ropewalk._errors import RopewalkError
 
 # What a tensor holds, in blocks of one head: all of them of queries or of keys, queries then keys then values (Phi-3),
-# or query, key and value of each head in turn (GPT-NeoX).
+# or query, key and value of each head in turn (GPT-NeoX). In latent attention (MLA) heads of queries end in the part that
+# rotates, and one key for all heads stands behind what keys and values are made of.
 QUERIES, KEYS, FUSED, BY_HEAD = "queries", "keys", "queries, keys, values", "query, key, value of each head"
+LATENT_QUERIES, LATENT_KEY = "queries that end in their rotary part", "latent, then the rotary key"
 SPLIT = {"q_proj": QUERIES, "k_proj": KEYS}
 NORMED = {**SPLIT, "q_norm": QUERIES, "k_norm": KEYS}
 LAYER_NORMED = {**SPLIT, "q_layernorm": QUERIES, "k_layernorm": KEYS}
 # What else stands in an attention module, and is not turned. Any other name stops the conversion.
-UNTURNED = ("v_proj", "o_proj", "dense", "out_proj", "rotary_emb.inv_freq", "bias", "masked_bias", "sinks")
+UNTURNED = ("q_a_proj", "q_a_layernorm", "kv_a_layernorm", "kv_b_proj", "v_proj", "o_proj", "dense", "out_proj", "rotary_emb.inv_freq", "bias", "masked_bias", "sinks")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Family:
 
 
 PLAIN = Family()
+LATENT = Family({"q_proj": LATENT_QUERIES, "q_b_proj": LATENT_QUERIES, "kv_a_proj_with_mqa": LATENT_KEY})
 FAMILIES: dict[str, Family] = {
     **dict.fromkeys(("llama", "mistral", "mixtral", "ministral", "qwen2", "qwen2_moe", "smollm3", "granite"), PLAIN),
     **dict.fromkeys(("gemma", "gemma2", "starcoder2", "olmo", "helium", "ernie4_5", "glm", "glm4", "cohere2"), PLAIN),
@@ -42,6 +45,7 @@ FAMILIES: dict[str, Family] = {
     "stablelm": Family(LAYER_NORMED, norm="layer"),
     "phi3": Family({"qkv_proj": FUSED}),
     "gpt_neox": Family({"query_key_value": BY_HEAD}),
+    **dict.fromkeys(("deepseek_v3", "youtu", "glm4_moe_lite"), LATENT),
 }
 
 
@@ -63,11 +67,13 @@ def heads(holds: str, blocks: int) -> tuple[list[int], list[int]]:
     """Which blocks, of all that a tensor has, are queries' heads and which keys', each in order.
 
     Args:
-        holds: QUERIES, KEYS or BY_HEAD; of a FUSED tensor the queries' heads have to be known: see `fused`.
+        holds: one of the above; of a FUSED tensor the queries' heads have to be known: see `fused`.
         blocks: how many the tensor has.
     """
     every = list(range(blocks))
-    return {QUERIES: (every, []), KEYS: ([], every), BY_HEAD: (every[::3], every[1::3])}[holds]
+    if holds == BY_HEAD:
+        return every[::3], every[1::3]
+    return (every, []) if holds in (QUERIES, LATENT_QUERIES) else ([], every)
 
 
 def fused(blocks: int, queries: int) -> tuple[list[int], list[int]]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ropewalk._errors import RopewalkError
-from ropewalk.checkpoints.convert.families import FUSED, UNTURNED, family_of, fused, heads
+from ropewalk.checkpoints.convert.families import FUSED, LATENT_KEY, LATENT_QUERIES, UNTURNED, family_of, fused, heads
 from ropewalk.checkpoints.convert.order import order
 from ropewalk.checkpoints.load import check_weights
 from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
@@ -29,6 +29,7 @@ class Piece:
         name: of the tensor in its file.
         part: its name within the attention module, such as "q_proj.weight".
         holds: what it holds, as families.py says.
+        width: features of a head there, of which those in `spec` rotate or lead to what does.
         heads: of queries, in the model.
         begin, end: its bytes in the file.
     """
@@ -38,6 +39,7 @@ class Piece:
     layer: int
     part: str
     holds: str
+    width: int
     heads: int
     spec: LayerSpec
     shape: tuple[int, ...]
@@ -62,27 +64,25 @@ class Piece:
     @cached_property
     def blocks(self) -> tuple[list[int], list[int]]:
         """Its heads of queries and of keys, as numbers of blocks."""
-        assert self.spec.head_dim is not None
-        count, rest = divmod(self.rows, self.spec.head_dim)
+        count, rest = divmod(self.rows, self.width)
         found = fused(count, self.heads) if self.holds == FUSED else heads(self.holds, count)
         queries, keys = map(len, found)
         wrong = not (self.is_norm or queries in (0, self.heads)) or (keys and self.heads % keys)
         if rest or wrong:
             raise RopewalkError(
                 f"{self.shard}: {self.part} of layer {self.layer} has shape {list(self.shape)}, which is no whole number "
-                f"of heads of {self.spec.head_dim} features for {self.heads} heads of queries; check the config"
+                f"of heads of {self.width} features for {self.heads} heads of queries; check the config"
             )
         return found
 
     def order(self, to: str) -> Tensor:
         """Where each of its rows comes from once pairs are laid out as `to` says."""
-        width, turning = self.spec.head_dim, self.spec.rotary_dim
-        assert width is not None
-        assert turning is not None
-        within, rows = order(width, turning, to, self.spec.block), torch.arange(self.rows)
-        for block in (*self.blocks[0], *self.blocks[1]):
-            rows[block * width : (block + 1) * width] = block * width + within
-        return rows
+        assert self.spec.rotary_dim is not None
+        block = self.spec.block if self.width == self.spec.head_dim else "trailing"
+        within, rows = order(self.width, self.spec.rotary_dim, to, block), torch.arange(self.rows).view(-1, self.width)
+        turning = [*self.blocks[0], *self.blocks[1]]
+        rows[turning] = rows[turning][:, within]
+        return rows.flatten()
 
 
 def pieces(path: Path, spec: ModelSpec) -> list[Piece]:
@@ -103,8 +103,8 @@ def pieces(path: Path, spec: ModelSpec) -> list[Piece]:
             known = _known(shard, name, part, family.parts)
             if known is None or not _layer(shard, name, layer, spec).rotates:
                 continue
-            count = spec.config["num_attention_heads"]
-            found.append(Piece(shard, name, layer, part, known, count, spec.layers[layer], shape, begin, end))
+            width, count = _width(known, spec, layer, shape), spec.config["num_attention_heads"]
+            found.append(Piece(shard, name, layer, part, known, width, count, spec.layers[layer], shape, begin, end))
     _all_there(path, spec, found)
     return found
 
@@ -131,6 +131,15 @@ def _known(shard: Path, name: str, part: str, parts: Any) -> str | None:
         f"{shard}: {name} is no weight that this model type is known to have there, and whether it turns with queries "
         "and keys would be a guess; merge adapters and undo quantisation before converting"
     )
+
+
+def _width(holds: str, spec: ModelSpec, layer: int, shape: tuple[int, ...]) -> int:
+    """Features of one head in a tensor."""
+    width = spec.layers[layer].head_dim
+    assert width is not None  # of a layer that rotates
+    if holds == LATENT_QUERIES:
+        return spec.config["qk_nope_head_dim"] + width
+    return shape[0] if holds == LATENT_KEY else width
 
 
 def _layer(shard: Path, name: str, layer: int, spec: ModelSpec) -> LayerSpec:

@@ -9,6 +9,7 @@ from torch import Tensor
 from ropewalk._errors import RopewalkError, VerificationError
 from ropewalk.checkpoints.convert.families import Family, family_of
 from ropewalk.checkpoints.convert.pieces import Piece, pieces
+from ropewalk.checkpoints.convert.rewrite import Told
 from ropewalk.checkpoints.load import as_it_is
 from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
 from ropewalk.checkpoints.weights import elements, opened
@@ -16,10 +17,11 @@ from ropewalk.checkpoints.weights import elements, opened
 TOLERANCE = 1e-5  # of the largest score or logit, in float32
 TOKENS, FARTHEST = 48, 4096  # of random hidden states, and of tokens; the last position that they may have
 EPS = 1e-6
+Hidden = dict[int, Tensor]  # hidden states by their width: latent attention makes queries and keys of two
 MARGIN = 1.2  # memory that a pass takes beside the weights
 
 
-def scores_error(before: Path, spec: ModelSpec, after: Path, written: ModelSpec) -> tuple[float, float]:
+def scores_error(before: Path, spec: ModelSpec, after: Path, written: ModelSpec, told: Told) -> tuple[float, float]:
     """How far the scores q . k of the rotated projections of random hidden states differ, of the largest, in any layer.
 
     Norms of queries and keys are computed with their weights and an epsilon of 1e-6.
@@ -33,8 +35,10 @@ def scores_error(before: Path, spec: ModelSpec, after: Path, written: ModelSpec)
     old, new = _by_layer(pieces(before, spec)), _by_layer(pieces(after, written))
     family, random = family_of(spec.model_type), torch.Generator().manual_seed(0)
     worst, misread = 0.0, float("inf")
-    for layer, found in old.items():
-        x = torch.randn(TOKENS, _width(found), generator=random)
+    for number, (layer, found) in enumerate(old.items()):
+        told("comparing scores", number / len(old))
+        widths = {piece.shape[1] for piece in found if piece.is_projection}
+        x = {width: torch.randn(TOKENS, width, generator=random) for width in sorted(widths)}
         positions = torch.randint(min(FARTHEST, spec.native_length or FARTHEST), (TOKENS,), generator=random)
         want = _scores(found, spec.layers[layer], family, x, positions)
         got = _scores(new[layer], written.layers[layer], family, x, positions)
@@ -88,27 +92,23 @@ def _by_layer(found: Sequence[Piece]) -> dict[int, list[Piece]]:
     return {layer: [piece for piece in found if piece.layer == layer] for layer in {piece.layer for piece in found}}
 
 
-def _width(found: Sequence[Piece]) -> int:
-    return next(piece.shape[1] for piece in found if piece.is_projection)
-
-
-def _scores(found: Sequence[Piece], layer: LayerSpec, family: Family, x: Tensor, positions: Tensor) -> Tensor:
+def _scores(found: Sequence[Piece], layer: LayerSpec, family: Family, x: Hidden, positions: Tensor) -> Tensor:
     """[H, T, T] of one layer: every query with every key, before any mask."""
     q, k = (_projected(found, side, family, x) for side in (0, 1))
     q, k = layer.rotary()(q[None], k[None], positions)
     return q[0] @ k[0].repeat_interleave(q.shape[1] // k.shape[1], dim=0).mT
 
 
-def _projected(found: Sequence[Piece], side: int, family: Family, x: Tensor) -> Tensor:
-    """Queries (side 0) or keys (1) of hidden states x [T, C] before they are rotated, [H, T, D]."""
-    own = {piece.is_norm: {} for piece in found}
+def _projected(found: Sequence[Piece], side: int, family: Family, x: Hidden) -> Tensor:
+    """Queries (side 0) or keys (1) of hidden states x[C] [T, C] before they are rotated, [H, T, D]."""
+    own: dict[bool, dict[str, list[Tensor]]] = {False: {}, True: {}}
     for piece in found:
         if piece.blocks[side]:
             own[piece.is_norm].setdefault(piece.part.rsplit(".", 1)[1], []).append(_rows(piece, side))
-    made = x @ own[False]["weight"][0].flatten(0, 1).T
-    width = own[False]["weight"][0].shape[1]
+    (weight,) = own[False]["weight"]
+    made, width = x[weight.shape[-1]] @ weight.flatten(0, 1).T, weight.shape[1]
     made += sum(bias.flatten() for bias in own[False].get("bias", ()))
-    norm = {name: torch.cat(parts).flatten() for name, parts in own.get(True, {}).items()}
+    norm = {name: torch.cat(parts).flatten() for name, parts in own[True].items()}
     each = made.unflatten(-1, (-1, width))
     if norm:
         whole = len(norm["weight"]) == made.shape[-1] and family.norm == "rms"
@@ -126,8 +126,9 @@ def _normed(y: Tensor, norm: dict[str, Tensor], family: Family) -> Tensor:
 
 
 def _rows(piece: Piece, side: int) -> Tensor:
-    """The heads of queries or keys in a tensor, [H, D, ...], float32."""
+    """What rotates of the heads of queries or keys in a tensor, [H, D, C], float32."""
     with opened(piece.shard) as file:
         whole = file.get_tensor(piece.name).float()
     whole = whole.reshape(piece.rows, -1)
-    return whole.unflatten(0, (-1, piece.spec.head_dim))[piece.blocks[side]]
+    assert piece.spec.head_dim is not None
+    return whole.unflatten(0, (-1, piece.width))[piece.blocks[side], -piece.spec.head_dim :]

@@ -1,18 +1,19 @@
 """Write the converted checkpoint, one tensor in memory at a time."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from ropewalk.checkpoints.convert.pieces import Piece
 from ropewalk.checkpoints.spec import INTERLEAVE, ModelSpec
-from ropewalk.checkpoints.weights import shards
 from ropewalk.checkpoints.write import CARRIED, link, write_json
 
+Told = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
-def rewrite(path: Path, folder: Path, found: Iterable[Piece], spec: ModelSpec, to: str) -> None:
+
+def rewrite(path: Path, folder: Path, found: Sequence[Piece], spec: ModelSpec, to: str, told: Told) -> None:
     """Fill `folder` with the checkpoint at `path`, its queries and keys laid out as `to` says.
 
     Rows change places within their tensor, so that files keep their headers, and a shard without queries and keys is
@@ -22,18 +23,18 @@ def rewrite(path: Path, folder: Path, found: Iterable[Piece], spec: ModelSpec, t
     for file in sorted({file for pattern in CARRIED for file in path.glob(pattern)}):
         if file not in touched:
             link(file, folder / file.name)
-    for shard in shards(path):
-        if shard in touched:
-            shutil.copyfile(shard, folder / shard.name)
-            _turn(folder / shard.name, [piece for piece in found if piece.shard == shard], to)
+    for number, shard in enumerate(sorted(touched)):
+        told("writing", number / len(touched))
+        shutil.copyfile(shard, folder / shard.name)
+        _turn(folder / shard.name, [piece for piece in found if piece.shard == shard], to)
     write_json(folder / "config.json", stated(spec, to))
 
 
 def stated(spec: ModelSpec, to: str) -> dict[str, object]:
-    """The config, with the key that says so where `to` is not the pairing of the model type's own code."""
+    """The config, with the key that says so where the model type's own code has the other pairing, or both."""
     config = spec.to_config()
     config.pop(INTERLEAVE, None)
-    return config if to == spec.rule.layout else {**config, INTERLEAVE: to == "interleaved"}
+    return config if to == spec.rule.layout and not spec.rule.switch else {**config, INTERLEAVE: to == "interleaved"}
 
 
 def _turn(file: Path, found: list[Piece], to: str) -> None:
