@@ -11,8 +11,7 @@ SMALL = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidd
          "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1,
          "eos_token_id": 2}  # fmt: skip
 HEADS = {kind: {"head_dim": 8} for kind in ("qwen3", "gemma", "gemma2", "glm")}
-KINDS = ("llama", "mistral", "qwen2", *HEADS, "phi3", "starcoder2", "olmo", "cohere", "smollm3", "granite",
-         "glm")
+KINDS = ("llama", "mistral", "qwen2", *HEADS, "phi3", "starcoder2", "olmo", "cohere", "smollm3", "granite", "glm")
 
 
 def made(kind, **more):

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ropewalk.checkpoints import convert as library
 from ropewalk.checkpoints.convert import Conversion
-from ropewalk.checkpoints.convert.rewrite import Told
+from ropewalk.checkpoints.convert.files import Told
 from ropewalk.checkpoints.load import SHIPPED
 from ropewalk.cli.shared import Json, Model, print_json
 from ropewalk.extend.memory import available

@@ -11,9 +11,9 @@ from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.convert.families import family_of
-from ropewalk.checkpoints.convert.pieces import pieces
+from ropewalk.checkpoints.convert.tensors import pieces
 from ropewalk.checkpoints.convert.proof import TOLERANCE, logits_error, scores_error
-from ropewalk.checkpoints.convert.rewrite import Told, rewrite
+from ropewalk.checkpoints.convert.files import Told, rewrite
 from ropewalk.checkpoints.load import load
 from ropewalk.checkpoints.spec import INTERLEAVE, ModelSpec
 from ropewalk.checkpoints.weights import quantisation
@@ -58,7 +58,12 @@ class Conversion:
 
 
 def convert(
-    model: str | Path, *, layout: str, out: str | Path, memory: int | None = None, told: Told = lambda doing, share: None
+    model: str | Path,
+    *,
+    layout: str,
+    out: str | Path,
+    memory: int | None = None,
+    told: Told = lambda doing, share: None,
 ) -> Conversion:
     """Write the checkpoint `model` with its queries and keys laid out for code that pairs features as `layout` says.
 

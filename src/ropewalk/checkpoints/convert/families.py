@@ -14,7 +14,20 @@ SPLIT = {"q_proj": QUERIES, "k_proj": KEYS}
 NORMED = {**SPLIT, "q_norm": QUERIES, "k_norm": KEYS}
 LAYER_NORMED = {**SPLIT, "q_layernorm": QUERIES, "k_layernorm": KEYS}
 # What else stands in an attention module, and is not turned. Any other name stops the conversion.
-UNTURNED = ("q_a_proj", "q_a_layernorm", "kv_a_layernorm", "kv_b_proj", "v_proj", "o_proj", "dense", "out_proj", "rotary_emb.inv_freq", "bias", "masked_bias", "sinks")
+UNTURNED = (
+    "q_a_proj",
+    "q_a_layernorm",
+    "kv_a_layernorm",
+    "kv_b_proj",
+    "v_proj",
+    "o_proj",
+    "dense",
+    "out_proj",
+    "rotary_emb.inv_freq",
+    "bias",
+    "masked_bias",
+    "sinks",
+)
 
 
 @dataclass(frozen=True)

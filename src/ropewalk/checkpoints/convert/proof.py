@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ropewalk._errors import RopewalkError, VerificationError
 from ropewalk.checkpoints.convert.families import Family, family_of
-from ropewalk.checkpoints.convert.pieces import Piece, pieces
-from ropewalk.checkpoints.convert.rewrite import Told
+from ropewalk.checkpoints.convert.tensors import Piece, pieces
+from ropewalk.checkpoints.convert.files import Told
 from ropewalk.checkpoints.load import as_it_is
 from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
 from ropewalk.checkpoints.weights import elements, opened

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ropewalk.checkpoints.convert.pieces import Piece
+from ropewalk.checkpoints.convert.tensors import Piece
 from ropewalk.checkpoints.spec import INTERLEAVE, ModelSpec
 from ropewalk.checkpoints.write import CARRIED, link, write_json
 
