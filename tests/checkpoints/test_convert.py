@@ -26,13 +26,22 @@ MLA = {"q_lora_rank": 12, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_hea
        "n_routed_experts": 4, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2, "first_k_dense_replace": 2,
        "moe_intermediate_size": 16, "num_key_value_heads": 4, "num_local_experts": 4}  # fmt: skip
 VARIANTS = {
-    "llama": {"attention_bias": True, "tie_word_embeddings": True}, "mistral": {"head_dim": 12}, "mixtral": {"num_local_experts": 2},
-    "ministral": EIGHT, "qwen2_moe": {**EXPERTS, "shared_expert_intermediate_size": 16}, "qwen3": EIGHT,
-    "qwen3_moe": {**EIGHT, **EXPERTS}, "gemma": EIGHT, "gemma2": EIGHT, "gemma3_text": EIGHT, "helium": EIGHT,
-    "ernie4_5": EIGHT, "glm": {**EIGHT, "attention_bias": True}, "glm4": EIGHT, "cohere": {"use_qk_norm": True},
-    "phi": {"qk_layernorm": True}, "stablelm": {"qk_layernorm": True, "partial_rotary_factor": 0.5}, "phi3": {"partial_rotary_factor": 0.5},
-    "gpt_neox": {"rotary_pct": 0.5}, "deepseek_v3": MLA, "youtu": {**MLA, "rope_interleave": True}, "glm4_moe_lite": MLA, "olmo": {"clip_qkv": 0.5},
-}  # fmt: skip
+    "llama": {"attention_bias": True, "tie_word_embeddings": True},
+    "mistral": {"head_dim": 12},
+    "mixtral": {"num_local_experts": 2},
+    "qwen2_moe": {**EXPERTS, "shared_expert_intermediate_size": 16},
+    "qwen3_moe": {**EIGHT, **EXPERTS},
+    "glm": {**EIGHT, "attention_bias": True},
+    "cohere": {"use_qk_norm": True},
+    "phi": {"qk_layernorm": True},
+    "stablelm": {"qk_layernorm": True, "partial_rotary_factor": 0.5},
+    "phi3": {"partial_rotary_factor": 0.5},
+    "gpt_neox": {"rotary_pct": 0.5},
+    "olmo": {"clip_qkv": 0.5},
+    "youtu": {**MLA, "rope_interleave": True},
+    **dict.fromkeys(("deepseek_v3", "glm4_moe_lite"), MLA),
+    **dict.fromkeys(("ministral", "qwen3", "gemma", "gemma2", "gemma3_text", "helium", "ernie4_5", "glm4"), EIGHT),
+}
 
 
 def made(folder, kind, **more):
@@ -253,8 +262,11 @@ def test_a_wrong_permutation_fails_the_proof_and_leaves_nothing(order, grouped, 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("kind", "part"), [("llama", "k_proj.bias"), ("qwen3", "q_norm.weight"), ("olmo2", "k_norm.weight"),
-                                            ("cohere", "q_norm.weight"), ("phi", "k_layernorm.bias")])  # fmt: skip
+UNTURNED = [("llama", "k_proj.bias"), ("qwen3", "q_norm.weight"), ("olmo2", "k_norm.weight"),
+            ("cohere", "q_norm.weight"), ("phi", "k_layernorm.bias")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "part"), UNTURNED)
 def test_a_bias_or_a_norm_left_as_it_was_fails_the_proof(kind, part, tmp_path, monkeypatch):
     found = files._turn
     monkeypatch.setattr(files, "_turn", lambda file, own, to: found(file, [p for p in own if p.part != part], to))
@@ -289,8 +301,11 @@ def test_what_cannot_be_converted_is_refused_by_name(grouped, tmp_path):
     refused("its pairs are half already", layout="half")
     refused("layout='neox' is not one of 'half', 'interleaved'", layout="neox")
     refused("exists already", out=start)
-    refused("where a 'gptj' model keeps its queries and keys is not in the table; converted are cohere, ",
-            changed(tmp_path / "gptj", start, model_type="gptj", n_positions=64, n_embd=32, n_layer=4, n_head=4, rotary_dim=8))  # fmt: skip
+    gptj = {"model_type": "gptj", "n_positions": 64, "n_embd": 32, "n_layer": 4, "n_head": 4, "rotary_dim": 8}
+    refused(
+        "where a 'gptj' model keeps its queries and keys is not in the table; converted are cohere, ",
+        changed(tmp_path / "gptj", start, **gptj),
+    )
     refused(
         "quantised by bitsandbytes",
         changed(tmp_path / "q", start, quantization_config={"quant_method": "bitsandbytes"}),

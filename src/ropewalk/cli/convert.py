@@ -36,8 +36,8 @@ def convert(
     """Lay queries and keys out for the other rotary pairing, and prove that scores and logits stay.
 
     The numbers keep their bits. Where transformers' code of the model type pairs otherwise than the result, its
-    config.json says so (rope_interleave), for ropewalk and for you: transformers does not read it. The exit status is 1,
-    and nothing is left, where the result is not equal to the original.
+    config.json says so (rope_interleave), for ropewalk and for you: transformers does not read it. The exit status is
+    1, and nothing is left, where the result is not equal to the original.
 
     Example: ropewalk convert ./Llama-3.2-1B --layout interleaved --out llama-interleaved
     """

@@ -143,8 +143,8 @@ def _scalings(
     named = dict.fromkeys(name for name in methods if name not in BASELINES)
     if named and spec.turned:
         raise RopewalkError(
-            f"{model}: its weights are laid out for {spec.turned} pairs, which no engine turns in this model type; first "
-            f"ropewalk convert {model} --layout {spec.rule.layout}, and extend that"
+            f"{model}: its weights are laid out for {spec.turned} pairs, which no engine turns in this model type; "
+            f"first ropewalk convert {model} --layout {spec.rule.layout}, and extend that"
         )
     if named and spec.is_extended:
         raise RopewalkError(

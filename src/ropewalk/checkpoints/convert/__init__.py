@@ -11,9 +11,9 @@ from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.convert.families import family_of
-from ropewalk.checkpoints.convert.tensors import pieces
-from ropewalk.checkpoints.convert.proof import TOLERANCE, logits_error, scores_error
 from ropewalk.checkpoints.convert.files import Told, rewrite
+from ropewalk.checkpoints.convert.proof import TOLERANCE, logits_error, scores_error
+from ropewalk.checkpoints.convert.tensors import pieces
 from ropewalk.checkpoints.load import load
 from ropewalk.checkpoints.spec import INTERLEAVE, ModelSpec
 from ropewalk.checkpoints.weights import quantisation

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from ropewalk._errors import RopewalkError
 
 # What a tensor holds, in blocks of one head: all of them of queries or of keys, queries then keys then values (Phi-3),
-# or query, key and value of each head in turn (GPT-NeoX). In latent attention (MLA) heads of queries end in the part that
-# rotates, and one key for all heads stands behind what keys and values are made of.
+# or query, key and value of each head in turn (GPT-NeoX). In latent attention (MLA) the heads of queries end in what
+# rotates, and one rotary key for all heads stands behind what the other keys and the values are made of.
 QUERIES, KEYS, FUSED, BY_HEAD = "queries", "keys", "queries, keys, values", "query, key, value of each head"
 LATENT_QUERIES, LATENT_KEY = "queries that end in their rotary part", "latent, then the rotary key"
 SPLIT = {"q_proj": QUERIES, "k_proj": KEYS}

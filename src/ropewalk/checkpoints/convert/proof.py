@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ropewalk._errors import RopewalkError, VerificationError
 from ropewalk.checkpoints.convert.families import Family, family_of
-from ropewalk.checkpoints.convert.tensors import Piece, pieces
 from ropewalk.checkpoints.convert.files import Told
+from ropewalk.checkpoints.convert.tensors import Piece, pieces
 from ropewalk.checkpoints.load import as_it_is
 from ropewalk.checkpoints.spec import LayerSpec, ModelSpec
 from ropewalk.checkpoints.weights import elements, opened
@@ -67,13 +67,13 @@ def logits_error(before: Path, after: Path, memory: int | None) -> tuple[float |
         want = _logits(before)
     except RopewalkError as error:
         return None, str(error)
-    error = apart(_logits(after), want)
-    if not error <= TOLERANCE:
+    worst = apart(_logits(after), want)
+    if not worst <= TOLERANCE:
         raise VerificationError(
-            f"{after}: its logits are {error:.2g} of the largest away from the original's, more than {TOLERANCE:g}; "
+            f"{after}: its logits are {worst:.2g} of the largest away from the original's, more than {TOLERANCE:g}; "
             "nothing was written"
         )
-    return error, ""
+    return worst, ""
 
 
 def apart(a: Tensor, b: Tensor) -> float:

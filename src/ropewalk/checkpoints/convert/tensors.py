@@ -70,8 +70,8 @@ class Piece:
         wrong = not (self.is_norm or queries in (0, self.heads)) or (keys and self.heads % keys)
         if rest or wrong:
             raise RopewalkError(
-                f"{self.shard}: {self.part} of layer {self.layer} has shape {list(self.shape)}, which is no whole number "
-                f"of heads of {self.width} features for {self.heads} heads of queries; check the config"
+                f"{self.shard}: {self.part} of layer {self.layer} has shape {list(self.shape)}, which is no whole "
+                f"number of heads of {self.width} features for {self.heads} heads of queries; check the config"
             )
         return found
 
@@ -116,7 +116,7 @@ def header(shard: Path) -> dict[str, tuple[tuple[int, ...], int, int]]:
         content: dict[str, Any] = json.loads(file.read(length))
     content.pop("__metadata__", None)
     places = {name: [8 + length + at for at in one["data_offsets"]] for name, one in content.items()}
-    return {name: (tuple(one["shape"]), *places[name]) for name, one in content.items()}  # type: ignore[misc]
+    return {name: (tuple(one["shape"]), *places[name]) for name, one in content.items()}
 
 
 def _known(shard: Path, name: str, part: str, parts: Any) -> str | None:

@@ -55,7 +55,7 @@ def pairing_unread(facts: Facts, spec: ModelSpec) -> Found:
         yield Finding(
             "pairing-unread", "error",
             f"{INTERLEAVE} = {str(facts.config[INTERLEAVE]).lower()}: queries and keys are laid out for {spec.turned} "
-            f"pairs. transformers' {facts.model_type!r} turns {spec.rule.layout} ones and does not read the key: it, and "
-            "engines like it, compute gibberish without a word",
+            f"pairs. transformers' {facts.model_type!r} turns {spec.rule.layout} ones and does not read the key: it, "
+            "and engines like it, compute gibberish without a word",
             f"load it with ropewalk or with code of that pairing, or: ropewalk convert --layout {spec.rule.layout}",
         )  # fmt: skip
