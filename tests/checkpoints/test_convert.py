@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -416,3 +417,31 @@ def test_code_that_cannot_be_told_is_an_error(tmp_path):
         detect_layout(nn.Linear(2, 2))
     with pytest.raises(VerificationError, match="apply_rotary_pos_emb or apply_rotary_pos_emb_interleave"):
         detect_layout(load_any(made(tmp_path / "model", "deepseek_v3")))
+
+
+SMOLLM2 = Path(__file__).parents[2] / ".cache/real/SmolLM2.gguf"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SMOLLM2.is_file(), reason="make demo-real fetches it")
+def test_smollm2_there_and_back_and_told_by_its_weights(tmp_path):
+    start = load(SMOLLM2)
+    found = detect_layout(start.model)
+    print(found)
+    assert (found.code, found.weights) == ("half", "half")
+    done = convert(SMOLLM2, layout="interleaved", out=tmp_path / "there")
+    print(done)
+    assert max(done.scores_error, done.logits_error) < 1e-5
+    there = load(tmp_path / "there")
+    found = detect_layout(there.model)
+    print(found)
+    assert (found.code, found.weights) == ("interleaved", "interleaved")
+    tokens = torch.randint(40_000, (1, 64), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        want = start.model(tokens).logits
+        apart = ((models.load(tmp_path / "there")(tokens) - want).abs().max() / want.abs().max()).item()
+    print("Decoder", apart)
+    assert apart < 1e-5
+    convert(tmp_path / "there", layout="half", out=tmp_path / "back")
+    back, own = weights(tmp_path / "back"), start.model.state_dict()
+    assert all(torch.equal(tensor, own[name]) for name, tensor in back.items())

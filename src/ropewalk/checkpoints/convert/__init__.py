@@ -146,6 +146,8 @@ def _checked(source: Path, spec: ModelSpec, layout: str) -> str:
             f"{source}: quantised by {method}, which packs rows together; convert what it was quantised from, and "
             "quantise that"
         )
+    if not (source.is_dir() or source.suffix == ".gguf"):
+        raise RopewalkError(f"{source}: holds no weights to convert; give a model directory or a .gguf file")
     if spec.main.layout == layout:
         raise RopewalkError(f"{source}: its pairs are {layout} already; there is nothing to convert")
     return spec.main.layout
