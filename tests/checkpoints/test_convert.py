@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -45,10 +46,15 @@ VARIANTS = {
 }
 
 
+SINCE_5 = ("youtu", "glm4_moe_lite", "stablelm")  # the last stumbles over norms of queries and keys
+
+
 def made(folder, kind, **more):
     """A model of `kind` whose every number is random, norms and biases too, saved in `folder`."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    if transformers.__version__.startswith("4.") and kind in SINCE_5:
+        pytest.skip(f"this transformers cannot build {kind}")
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **{**SMALL, **VARIANTS.get(kind, {}), **more})
     model = AutoModelForCausalLM.from_config(config).eval()
