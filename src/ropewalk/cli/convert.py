@@ -78,7 +78,7 @@ def _print(done: Conversion, out: Path) -> None:
     if done.key:
         lines.append(f"config.json says {done.key}; ropewalk reads it")
     if done.misread_by:
-        lines.append(f"Read wrong, without a word, by others: {done.misread_by}.")
+        lines.append(f"Others read it wrong, without a word: {done.misread_by}.")
     console = Console()
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
