@@ -283,6 +283,16 @@ def test_a_bias_or_a_norm_left_as_it_was_fails_the_proof(kind, part, tmp_path, m
     assert not (tmp_path / "out").exists()
 
 
+def test_a_number_that_is_none_fails_the_proof(grouped, tmp_path):
+    folder = shutil.copytree(grouped / "half", tmp_path / "damaged")
+    held = load_file(folder / "model.safetensors")
+    held["model.layers.1.self_attn.k_proj.weight"][3, 3] = torch.nan
+    save_file(held, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(VerificationError, match="the scores of layer 1 are nan"):
+        convert(folder, layout="interleaved", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_logits_that_differ_fail_the_proof(grouped, tmp_path, monkeypatch):
     monkeypatch.setattr(proof, "TOLERANCE", 1e-12)
     monkeypatch.setattr("ropewalk.checkpoints.convert.scores_error", lambda *a: (0.0, 1.0))

@@ -130,8 +130,8 @@ def _misread_by(written: ModelSpec) -> str:
     if not written.turned:
         return ""
     return (
-        f"transformers' own {written.model_type!r} code turns {written.rule.layout} pairs and does not read the key, nor "
-        "is it known to vLLM, SGLang or llama.cpp's converter"
+        f"transformers' own {written.model_type!r} code turns {written.rule.layout} pairs and does not read the key, "
+        "nor is it known to vLLM, SGLang or llama.cpp's converter"
     )
 
 

@@ -43,12 +43,13 @@ def scores_error(before: Path, spec: ModelSpec, after: Path, written: ModelSpec,
         want = _scores(found, spec.layers[layer], family, x, positions)
         got = _scores(new[layer], written.layers[layer], family, x, positions)
         wrong = _scores(new[layer], spec.layers[layer], family, x, positions)
-        worst, misread = max(worst, apart(got, want)), min(misread, apart(wrong, want))
-        if not worst <= TOLERANCE:  # worded so that a NaN fails
+        error = apart(got, want)
+        if not error <= TOLERANCE:  # worded so that a NaN fails
             raise VerificationError(
-                f"{after}: the scores of layer {layer} are {worst:.2g} of the largest away from the original's, more "
+                f"{after}: the scores of layer {layer} are {error:.2g} of the largest away from the original's, more "
                 f"than {TOLERANCE:g}; nothing was written"
             )
+        worst, misread = max(worst, error), min(misread, apart(wrong, want))
     return worst, misread
 
 
@@ -102,7 +103,7 @@ def _scores(found: Sequence[Piece], layer: LayerSpec, family: Family, x: Hidden,
 def _projected(found: Sequence[Piece], side: int, family: Family, x: Hidden) -> Tensor:
     """Queries (side 0) or keys (1) of hidden states x[C] [T, C] before they are rotated, [H, T, D]."""
     own: dict[bool, dict[str, list[Tensor]]] = {False: {}, True: {}}
-    for piece in found:
+    for piece in sorted(found, key=lambda piece: (len(piece.name), piece.name)):  # StableLM's norms by their number
         if piece.blocks[side]:
             own[piece.is_norm].setdefault(piece.part.rsplit(".", 1)[1], []).append(_rows(piece, side))
     (weight,) = own[False]["weight"]
