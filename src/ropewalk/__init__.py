@@ -40,12 +40,18 @@ if TYPE_CHECKING:
     from ropewalk import checkpoints as checkpoints
     from ropewalk import models as models
     from ropewalk.checkpoints.config import from_config as from_config
+    from ropewalk.checkpoints.convert import convert as convert
+    from ropewalk.checkpoints.detect import DetectedLayout as DetectedLayout
+    from ropewalk.checkpoints.detect import detect_layout as detect_layout
     from ropewalk.checkpoints.kernel_patch import patch as patch
 else:  # hidden from type checkers, for which a module with a __getattr__ has every name
     _LATER = {
         "checkpoints": "ropewalk.checkpoints",
         "models": "ropewalk.models",
         "from_config": "ropewalk.checkpoints.config",
+        "convert": "ropewalk.checkpoints.convert",
+        "DetectedLayout": "ropewalk.checkpoints.detect",
+        "detect_layout": "ropewalk.checkpoints.detect",
         "patch": "ropewalk.checkpoints.kernel_patch",
     }
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import ropewalk
-from ropewalk.cli import bench, compare, extend, inspect, measure, models, plot, recipe, verify
+from ropewalk.cli import bench, compare, convert, extend, inspect, measure, models, plot, recipe, verify
 
 app = typer.Typer(
     help="Position encodings of Transformers, and how far a model reads.",
@@ -19,6 +19,7 @@ app.command("models")(models.models)
 app.command("measure")(measure.measure)
 app.command("extend")(extend.extend)
 app.command("recipe")(recipe.recipe)
+app.command("convert")(convert.convert)
 app.command("compare")(compare.compare)
 app.command("bench")(bench.bench)
 app.command("verify")(verify.verify)

@@ -146,6 +146,11 @@ def _scalings(
     model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...], temperature: str | None
 ) -> dict[str, Scaling]:
     named = dict.fromkeys(name for name in methods if name not in BASELINES)
+    if named and spec.turned:
+        raise RopewalkError(
+            f"{model}: its weights are laid out for {spec.turned} pairs, which no engine turns in this model type; "
+            f"first ropewalk convert {model} --layout {spec.rule.layout}, and extend that"
+        )
     if named and spec.is_extended:
         raise RopewalkError(
             f"{model}: it is extended already, from {spec.native_length} to {spec.max_length} tokens "
