@@ -27,7 +27,7 @@ def app(panels: Mapping[str, Panel]) -> Dash:
         "ropewalk.explorer",
         title="ropewalk explore",
         update_title="",
-        assets_folder="",
+        include_assets_files=False,
         serve_locally=True,
         suppress_callback_exceptions=True,
         enable_mcp=False,
@@ -45,7 +45,7 @@ def app(panels: Mapping[str, Panel]) -> Dash:
 
 def shared(kind: str) -> str:
     """Styles or scripts that stand in the page itself: the report's look, and the explorer's own."""
-    files = {"css": ("report/style.css", "explorer/explorer.css", "explorer/local.css")}
+    files = {"css": ("report/style.css", "explorer/explorer.css")}
     files["js"] = ("explorer/page.js", "explorer/local.js")
     return "\n".join(resources.files("ropewalk").joinpath(file).read_text(encoding="utf-8") for file in files[kind])
 

@@ -5,7 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ropewalk.report.chart_parts import BELOW, GRID, INK, MARK, axes
+from ropewalk.report.chart_parts import BELOW, axes
+from ropewalk.report.chart_parts import INK as INK
+from ropewalk.report.chart_parts import MARK as MARK
 from ropewalk.report.charts import DARK as REPORT
 from ropewalk.report.look import DARK as METHODS
 from ropewalk.plots.style import COLOURS

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ropewalk.explorer.charts import ACCENT, OTHER, dot, heatmap, layout, plain, turned
+from ropewalk.explorer.charts import ACCENT, INK, OTHER, dot, heatmap, layout, plain, turned
 from ropewalk.explorer.panel import Choice, Drawn, Panel, Slider, State
 from ropewalk.explorer.words import Words
 from ropewalk.functional import sinusoidal, sinusoidal_frequencies
@@ -77,7 +77,7 @@ def _map(state: State, grid: Grid, position: int, column: int, words: Words) -> 
     said = [[formula(state, grid, row, at, brief=True) for at in range(columns)] for row in range(rows)]
     trace = heatmap(plain(values), low=-1, high=1, text=said, hovertemplate="%{text}<extra></extra>")
     made = turned(layout(words("axis.dimension"), words("axis.position")))
-    return {"data": [trace, dot(column, position, symbol="square-open")], "layout": made}
+    return {"data": [trace, dot(column, position, INK, "square-open", 15)], "layout": made}
 
 
 def _vector(state: State, grid: Grid, position: int, column: int, words: Words) -> dict[str, Any]:

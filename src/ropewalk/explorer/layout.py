@@ -96,7 +96,7 @@ def _control(words: Words, panel: str, control: Control, value: Any) -> Any:
                 id={"choice": control.name}, options=options, value=value, clearable=False, labels=_labels(words)
             )
         return html.Fieldset([html.Legend(said), choice], className="control")
-    box = dcc.Textarea(id={"text": control.name}, value=value, rows=control.lines, debounce=True)  # type: ignore[call-arg]
+    box = dcc.Textarea(id={"text": control.name}, value=value, rows=control.lines)
     return html.Div([html.Label([said, box])], className="control")
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ropewalk.explorer.charts import ACCENT, OTHER, PALE, dot, heatmap, layout, line, plain, turned
+from ropewalk.explorer.charts import ACCENT, INK, OTHER, PALE, dot, heatmap, layout, line, plain, turned
 from ropewalk.explorer.panel import Drawn, Panel, Slider, State
 from ropewalk.explorer.words import Words
 from ropewalk.functional import apply_rotary, cos_sin, inv_freq
@@ -113,11 +113,11 @@ def _scores(state: State, found: Turned, words: Words) -> dict[str, Any]:
     trace = heatmap(plain(found.scores), low=-most, high=most,
                     hovertemplate="m = %{y}, n = %{x}: %{z:.4f}<extra></extra>")  # fmt: skip
     m, n, step = state["m"], state["n"], state["step"]
-    path = line("", [n, n + step], [m, m + step], OTHER, "dot") | {"hoverinfo": "skip"}
+    path = line("", [n, n + step], [m, m + step], INK, "dot") | {"hoverinfo": "skip"}
     made = turned(layout("n", "m"))
     made["xaxis"]["range"] = [-0.5, SIDE - 0.5]
     made["yaxis"] |= {"range": [SIDE - 0.5, -0.5], "autorange": False}
-    marks = [dot(n, m, symbol="circle-open"), dot(n + step, m + step)]
+    marks = [dot(n, m, INK, "circle-open"), dot(n + step, m + step, INK)]
     return {"data": [trace, path, *marks], "layout": made}
 
 
