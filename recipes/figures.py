@@ -28,7 +28,9 @@ def main() -> None:
     result = json.loads((ROOT / "benchmarks/results/speed-cpu.json").read_text())
     (ROOT / "docs/speed.svg").write_text(svg(plots.speed(result)))
     compared = json.loads((ROOT / "benchmarks/results/comparison-plays.json").read_text())
-    (ROOT / "src/ropewalk/explorer/comparison.json").write_text(json.dumps(kept(compared), separators=(",", ":")) + "\n")
+    (ROOT / "src/ropewalk/explorer/comparison.json").write_text(
+        json.dumps(kept(compared), separators=(",", ":")) + "\n"
+    )
     for page in ("README.md", "docs/speed.md"):
         path = ROOT / page
         path.write_text(TABLE.sub(_filled, path.read_text()))

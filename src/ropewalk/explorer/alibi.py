@@ -1,6 +1,6 @@
 """ALiBi: a penalty that grows with the distance, with a slope of its own for every head."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,12 +44,7 @@ def draw(state: State, words: Words) -> Drawn:
         scale=[[0, RISING[1][1]], [1, RISING[0][1]]] if raw else RISING,
         hovertemplate=words("alibi.cell") + "<extra></extra>",
     )
-    distances = list(range(length))
-    data = [
-        line(words("alibi.head_line", head=h + 1), distances, plain(found.bias[h, -1].flip(0)), ACCENT if h == head else PALE,
-             width=3 if h == head else 1.2) | {"showlegend": h == head, "hovertemplate": f"h{h + 1}: %{{y:.4g}}"}
-        for h in sorted(range(heads), key=lambda h: h == head)
-    ]  # fmt: skip
+    data = [_line(found, h, words, chosen=h == head) for h in sorted(range(heads), key=lambda h: h == head)]
     last = found.weights[head, -1]
     return Drawn(
         {
@@ -64,6 +59,13 @@ def draw(state: State, words: Words) -> Drawn:
         },
         {"head": heads},
     )
+
+
+def _line(found: Alibi, head: int, words: Words, *, chosen: bool) -> dict[str, Any]:
+    past = plain(found.bias[head, -1].flip(0))
+    name, colour = words("alibi.head_line", head=head + 1), ACCENT if chosen else PALE
+    drawn = line(name, range(len(past)), past, colour, width=3 if chosen else 1.2)
+    return drawn | {"showlegend": chosen, "hovertemplate": f"{name}: %{{y:.4g}}<extra></extra>"}
 
 
 PANEL = Panel(

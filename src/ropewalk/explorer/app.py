@@ -1,7 +1,6 @@
 """The local page: Dash carries the controls' values to the library and what it answers to the pictures."""
 
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 from dash import ALL, ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
@@ -10,13 +9,16 @@ from ropewalk._errors import RopewalkError
 from ropewalk.explorer import layout
 from ropewalk.explorer.address import read
 from ropewalk.explorer.charts import DARK
-from ropewalk.explorer.panel import Panel
+from ropewalk.explorer.look import shared
+from ropewalk.explorer.panel import Panel, Slider
 from ropewalk.explorer.quiz import QUIZ
 from ropewalk.explorer.words import LANGUAGES, words
 
-POLICY = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:"
+OWN = "'self' 'unsafe-inline'"
+POLICY = f"default-src 'self'; script-src {OWN}; style-src {OWN}; img-src 'self' data: blob:"
 INDEX = """<!doctype html>
-<html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}<style>STYLE</style><script>SCRIPT</script></head>
+<html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}
+<style>STYLE</style><script>SCRIPT</script></head>
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"""
 CONTROLS = [{"slider": ALL}, {"choice": ALL}, {"text": ALL}]
 
@@ -31,23 +33,22 @@ def app(panels: Mapping[str, Panel]) -> Dash:
         serve_locally=True,
         suppress_callback_exceptions=True,
         enable_mcp=False,
-        index_string=INDEX.replace("STYLE", shared("css")).replace("SCRIPT", shared("js")),
+        index_string=INDEX.replace("STYLE", shared("css")).replace("SCRIPT", shared("js", "local.js")),
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
     made.layout = html.Div(
-        [dcc.Location(id="address"), dcc.Store(id="dark"), dcc.Store(id="page"), dcc.Store(id="drawn"), html.Div(id="body")]
+        [
+            dcc.Location(id="address"),
+            dcc.Store(id="dark"),
+            dcc.Store(id="page"),
+            dcc.Store(id="drawn"),
+            html.Div(id="body"),
+        ]
     )
     _answers(made, panels)
     _in_the_browser(made)
     made.server.after_request(_kept_in)
     return made
-
-
-def shared(kind: str) -> str:
-    """Styles or scripts that stand in the page itself: the report's look, and the explorer's own."""
-    files = {"css": ("report/style.css", "explorer/explorer.css")}
-    files["js"] = ("explorer/page.js", "explorer/local.js")
-    return "\n".join(resources.files("ropewalk").joinpath(file).read_text(encoding="utf-8") for file in files[kind])
 
 
 def _answers(made: Dash, panels: Mapping[str, Panel]) -> None:
@@ -89,7 +90,7 @@ def _answers(made: Dash, panels: Mapping[str, Panel]) -> None:
             made = panel.draw(state, say)
         except RopewalkError as error:
             return no_update, no_update, str(error), [no_update] * len(sliders)
-        most = {control.name: control.most for control in panel.controls if hasattr(control, "most")} | made.limits
+        most = {**{c.name: c.most for c in panel.controls if isinstance(c, Slider)}, **made.limits}
         pictures = [made.pictures[name] for name in panel.pictures]
         limits = [most[name] for name in sliders]
         return {"pictures": pictures, "dark": DARK}, layout.facts(say, panel.name, made.facts), "", limits

@@ -5,12 +5,12 @@ from typing import Any
 
 from torch import Tensor
 
+from ropewalk.plots.style import COLOURS
 from ropewalk.report.chart_parts import BELOW, axes
 from ropewalk.report.chart_parts import INK as INK
 from ropewalk.report.chart_parts import MARK as MARK
 from ropewalk.report.charts import DARK as REPORT
 from ropewalk.report.look import DARK as METHODS
-from ropewalk.plots.style import COLOURS
 
 ACCENT, OTHER, THIRD, PALE = "#2a6fbb", "#b84300", "#006e51", "#b4bac2"
 LOW, MIDDLE, HIGH = "#2166ac", "#f7f7f7", "#b2182b"
@@ -37,7 +37,9 @@ def _gaps(values: Any) -> Any:
     return values if abs(values) < float("inf") else None
 
 
-def line(name: str, x: Sequence[Any], y: Sequence[Any], colour: str = ACCENT, dash: str = "solid", width: float = 2) -> dict[str, Any]:
+def line(
+    name: str, x: Sequence[Any], y: Sequence[Any], colour: str = ACCENT, dash: str = "solid", width: float = 2
+) -> dict[str, Any]:
     """A line without markers."""
     return {
         "type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y),
@@ -54,7 +56,9 @@ def dot(x: Any, y: Any, colour: str = OTHER, symbol: str = "circle", size: int =
     }  # fmt: skip
 
 
-def heatmap(z: Any, *, low: float | None, high: float | None, scale: list[list[Any]] = DIVERGING, **more: Any) -> dict[str, Any]:
+def heatmap(
+    z: Any, *, low: float | None, high: float | None, scale: list[list[Any]] = DIVERGING, **more: Any
+) -> dict[str, Any]:
     """Colours by value, row 0 on top (see `turned`); `more` has plotly's other keys."""
     bar = {"thickness": 12, "outlinewidth": 0, "tickfont": {"color": INK}}
     return {"type": "heatmap", "z": z, "zmin": low, "zmax": high, "colorscale": scale, "colorbar": bar, **more}

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ropewalk.explorer.charts import MARK, layout, line
+from ropewalk.explorer.charts import layout, line
 from ropewalk.explorer.panel import Choice, Drawn, Panel, State
 from ropewalk.explorer.words import Words
 from ropewalk.plots.comparison import HEADROOM, encoding_colours
@@ -51,8 +51,11 @@ def _loss(result: dict[str, Any], chosen: str, words: Words) -> dict[str, Any]:
     data = []
     for name, encoding, colour, dash in _styled(result, chosen):
         curve = encoding["curve"]
-        data += _band(curve["ends"], curve["low"], curve["high"], colour)
-        data.append(line(name, curve["ends"], curve["bits"], colour, dash) | {"hovertemplate": "%{x:,}: %{y:.3f}"})
+        if encoding["name"] == chosen:
+            data += _band(curve["ends"], curve["low"], curve["high"], colour)
+        data.append(
+            line(name, curve["ends"], _rounded(curve["bits"]), colour, dash) | {"hovertemplate": "%{x:,}: %{y:.3f}"}
+        )
     made = _doubling(layout(words("axis.bytes"), words("axis.bits"), legend=True))
     lowest = min(min(e["curve"]["bits"]) for e in result["encodings"])
     made["yaxis"]["range"] = [lowest - 0.1, result["text"]["unigram_bits"] + HEADROOM]
@@ -78,7 +81,9 @@ def _scalings(result: dict[str, Any], chosen: str, words: Words) -> dict[str, An
     methods = list(dict.fromkeys(m["method"] for s in result["scalings"] for m in s["methods"]))
     data = []
     for name, look in looks(methods).items():
-        points = [(s["factor"], m["last_quarter"]) for s in result["scalings"] for m in s["methods"] if m["method"] == name]
+        points = [
+            (s["factor"], m["last_quarter"]) for s in result["scalings"] for m in s["methods"] if m["method"] == name
+        ]
         trace = line(name, [x for x, _ in points], [y["value"] for _, y in points], look.light, look.dash)
         data.append(trace | {"mode": "lines+markers", "marker": {"symbol": look.symbol, "color": look.light, "size": 8},
                              "hovertemplate": "%{x}×: %{y:.3f}"})  # fmt: skip
@@ -98,12 +103,17 @@ def _styled(result: dict[str, Any], chosen: str) -> list[tuple[str, dict[str, An
 
 
 def _band(x: list[float], low: list[float] | None, high: list[float] | None, colour: str) -> list[dict[str, Any]]:
-    if low is None or high is None or not colour.startswith("#"):
+    """The interval over seeds, where there is more than one."""
+    if low is None or high is None:
         return []
     return [
-        {"type": "scatter", "mode": "lines", "x": x + x[::-1], "y": high + low[::-1], "fill": "toself",
-         "line": {"width": 0}, "fillcolor": faint(colour, 0.12), "hoverinfo": "skip", "showlegend": False}
+        {"type": "scatter", "mode": "lines", "x": x + x[::-1], "y": _rounded(high + low[::-1]), "fill": "toself",
+         "line": {"width": 0}, "fillcolor": faint(colour, 0.2), "hoverinfo": "skip", "showlegend": False}
     ]  # fmt: skip
+
+
+def _rounded(values: list[float]) -> list[float]:
+    return [round(value, 4) for value in values]
 
 
 def _doubling(made: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +132,7 @@ PANEL = Panel(
     (
         Choice("shown", "loss", ("loss", "copying", "scalings"), shared=("loss", "copying", "scalings")),
         Choice("encoding", EVERY, (EVERY, *(e["name"] for e in numbers()["encodings"])),
-               shared=(EVERY, *(e["name"] for e in numbers()["encodings"]))),
+               shared=(EVERY, "none", "sinusoidal", "alibi", "rope", "rope-window")),
     ),
     ("curves",),
     draw,

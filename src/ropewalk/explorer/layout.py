@@ -38,12 +38,12 @@ def _header(words: Words, panel: str, given: Mapping[str, Any]) -> html.Header:
 
 def _navigation(words: Words, names: list[str], here: str) -> html.Nav:
     items = [
-        html.Span(words(f"{name}.title"), **{"aria-current": "page"})
+        html.Span(words(f"{name}.title"), **_aria(current="page"))
         if name == here
         else dcc.Link(words(f"{name}.title"), href=address(words.language, name))
         for name in names
     ]
-    return html.Nav(html.Ul([html.Li(item) for item in items]), **{"aria-label": words("panels")})
+    return html.Nav(html.Ul([html.Li(item) for item in items]), **_aria(label=words("panels")))
 
 
 def lead(words: Words, panel: str) -> list[Any]:
@@ -60,9 +60,9 @@ def _panel(words: Words, panel: Panel, state: State) -> html.Section:
     controls = html.Form(
         [_control(words, panel.name, control, state[control.name]) for control in panel.controls],
         className="controls",
-        **{"aria-label": words("controls")},
+        **_aria(label=words("controls")),
     )
-    numbers = html.Dl(id="facts", className="facts", **{"aria-live": "polite", "aria-label": words("numbers")})
+    numbers = html.Dl(id="facts", className="facts", **_aria(live="polite", label=words("numbers")))
     aside = html.Div([controls, html.Div(id="refusal", role="alert"), numbers])
     pictures = html.Div([_picture(words, panel.name, name) for name in panel.pictures], className="pictures")
     return html.Section([html.Div(lead(words, panel.name), className="lead"), aside, pictures], className="panel")
@@ -76,7 +76,7 @@ def _picture(words: Words, panel: str, name: str) -> html.Figure:
         responsive=True,
         config={"displayModeBar": False, "displaylogo": False},
     )
-    return html.Figure([said, graph], **{"aria-labelledby": f"said-{name}"})
+    return html.Figure([said, graph], **_aria(labelledby=f"said-{name}"))
 
 
 def _control(words: Words, panel: str, control: Control, value: Any) -> Any:
@@ -84,7 +84,12 @@ def _control(words: Words, panel: str, control: Control, value: Any) -> Any:
     said = words(key)
     if isinstance(control, Slider):
         shape = dcc.Input(
-            id={"slider": control.name}, type="range", min=control.least, max=control.most, step=control.step, value=value
+            id={"slider": control.name},
+            type="range",
+            min=control.least,
+            max=control.most,
+            step=control.step,
+            value=value,
         )
         return html.Div([html.Label([said, html.Output(id={"said": control.name}), shape])], className="control slider")
     if isinstance(control, Choice):
@@ -100,7 +105,11 @@ def _control(words: Words, panel: str, control: Control, value: Any) -> Any:
     return html.Div([html.Label([said, box])], className="control")
 
 
-def _labels(words: Words) -> dict[str, str]:
+def _aria(**said: str) -> dict[str, Any]:
+    return {f"aria-{name}": value for name, value in said.items()}
+
+
+def _labels(words: Words) -> Any:
     return {"search": words("list.search"), "no_options_found": words("list.none")}
 
 
@@ -110,7 +119,9 @@ def _quiz(words: Words) -> html.Section:
             [
                 html.Summary(words(f"quiz.{name}.question")),
                 html.P(words(f"quiz.{name}.answer")),
-                html.P(dcc.Link(words(f"quiz.{name}.try"), href=address(words.language, panel, values)), className="try"),
+                html.P(
+                    dcc.Link(words(f"quiz.{name}.try"), href=address(words.language, panel, values)), className="try"
+                ),
             ],
             id=f"question-{name}",
         )

@@ -101,5 +101,7 @@ class Panel:
         """Every state that an exported page holds."""
         states = [self.state()]
         for control in self.controls:
-            states = [{**state, control.name: value} for state in states for value in control.shared or [control.default]]
+            states = [
+                {**state, control.name: value} for state in states for value in control.shared or [control.default]
+            ]
         yield from states

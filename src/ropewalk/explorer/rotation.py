@@ -89,10 +89,19 @@ def _plane(state: State, found: Turned, words: Words) -> dict[str, Any]:
     round_ = [2 * math.pi * part / 90 for part in range(91)]
     data = [line("", [math.cos(a) for a in round_], [math.sin(a) for a in round_], PALE, width=1)]
     data[0] |= {"hoverinfo": "skip", "showlegend": False}
-    arrows = [(words("rotation.unturned", name="q"), Q, ACCENT, "dot"), (words("rotation.unturned", name="k"), K, OTHER, "dot")]
-    arrows += [(f"q, m = {m}", found.moved_q.tolist(), ACCENT, "solid"), (f"k, n = {n}", found.moved_k.tolist(), OTHER, "solid")]
+    arrows: list[tuple[str, Any, str, str]] = [
+        (words("rotation.unturned", name="q"), Q, ACCENT, "dot"),
+        (words("rotation.unturned", name="k"), K, OTHER, "dot"),
+    ]
+    arrows += [
+        (f"q, m = {m}", found.moved_q.tolist(), ACCENT, "solid"),
+        (f"k, n = {n}", found.moved_k.tolist(), OTHER, "solid"),
+    ]
     if step:
-        arrows += [(f"q, m = {state['m']}", found.q.tolist(), ACCENT, "dash"), (f"k, n = {state['n']}", found.k.tolist(), OTHER, "dash")]
+        arrows += [
+            (f"q, m = {state['m']}", found.q.tolist(), ACCENT, "dash"),
+            (f"k, n = {state['n']}", found.k.tolist(), OTHER, "dash"),
+        ]
     data += [_arrow(*arrow) for arrow in arrows]
     made = layout("", "", legend=True)
     for axis in ("xaxis", "yaxis"):

@@ -93,7 +93,15 @@ def _picture(found: Scores, peak: int, words: Words) -> dict[str, Any]:
         trace["hovertemplate"] = "%{x}: %{y:.4f}"
     made = layout(words("axis.distance"), words("axis.score"), legend=True)
     made["yaxis"]["range"] = [-0.6, 1.05]
-    mark = {"type": "line", "x0": peak, "x1": peak, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": OTHER, "dash": "dot", "width": 1}}
+    mark = {
+        "type": "line",
+        "x0": peak,
+        "x1": peak,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {"color": OTHER, "dash": "dot", "width": 1},
+    }
     zero = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 0, "y1": 0, "line": {"color": PALE, "width": 1}}
     return {"data": data, "layout": made | {"shapes": [zero, mark]}}
 

@@ -93,7 +93,15 @@ def _strays(found: Shuffled, words: Words) -> dict[str, Any]:
     made = layout(words("axis.strays"), "")
     made["xaxis"] |= {"type": "log", "range": [-17, 1], "dtick": 4, "exponentformat": "power"}
     made["yaxis"] |= {"autorange": "reversed"}
-    line = {"type": "line", "x0": FOLLOWS, "x1": FOLLOWS, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": MARK, "dash": "dot"}}
+    line = {
+        "type": "line",
+        "x0": FOLLOWS,
+        "x1": FOLLOWS,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {"color": MARK, "dash": "dot"},
+    }
     return {"data": [bars], "layout": made | {"shapes": [line]}}
 
 

@@ -1,7 +1,6 @@
-"""The rotary spectrum of a model: the turns of every pair, the angles it has seen, and what each scaling does to them."""
+"""The rotary spectrum of a model: turns of every pair, angles it has seen, and what each scaling does to them."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from ropewalk.report.chart_parts import level
 from ropewalk.report.spectrum_charts import EQUAL, SEEN, UNSEEN, share, wavelength
 
 NONE, OWN = "none", "own"  # no scaling; the one that the config states
-WHOLE = "ropewalk"  # the model that ships
+SHIPS = "ropewalk"  # the model that ships
 FIRST = "llama-3-8b"
 
 
@@ -42,6 +41,8 @@ def numbers(spec: ModelSpec, method: str, factor: int) -> Spectrum:
     Raises:
         RopewalkError: a model that does not rotate, or that states no length.
     """
+    if not spec.main.rotates:
+        raise RopewalkError(f"{spec.model_type}: no layer of this model rotates, so it has no rotary spectrum")
     if spec.native_length is None:
         raise RopewalkError(f"{spec.model_type}: the config states no length; give max_position_embeddings")
     native, target = spec.native_length, factor * spec.native_length
@@ -63,7 +64,7 @@ def turns(frequencies: list[float], length: int) -> list[float]:
 def read(state: State, given: Mapping[str, ModelSpec]) -> ModelSpec:
     """The model that is asked for: the pasted config, or one by name."""
     if not state["config"].strip():
-        return given.get(state["model"]) or from_config(SHIPPED if state["model"] == WHOLE else state["model"])
+        return given.get(state["model"]) or from_config(SHIPPED if state["model"] == SHIPS else state["model"])
     try:
         config = json.loads(state["config"])
     except json.JSONDecodeError as error:
@@ -130,7 +131,9 @@ def _arcs(found: Spectrum, pair: int, words: Words) -> dict[str, Any]:
     data[2]["marker"]["pattern"] = {"shape": "/", "fgcolor": INK, "bgcolor": UNSEEN, "size": 5, "solidity": 0.3}
     made = layout(words("axis.pair"), words("axis.share"), legend=True, barmode="overlay", bargap=0.1)
     made["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
-    made["shapes"] = [{"type": "line", "x0": pair, "x1": pair, "y0": 0, "y1": 1.05, "line": {"color": INK, "dash": "dot"}}]
+    made["shapes"] = [
+        {"type": "line", "x0": pair, "x1": pair, "y0": 0, "y1": 1.05, "line": {"color": INK, "dash": "dot"}}
+    ]
     return {"data": data, "layout": made}
 
 
@@ -159,14 +162,14 @@ def panel(given: Mapping[str, ModelSpec] | None = None) -> Panel:
     """The panel over the presets that rotate and the models `given` by name, the first of which it opens with."""
     own = dict(given or {})
     rotating = tuple(name for name, preset in PRESETS.items() if preset.config and _turning(name))
-    models = (*own, WHOLE, *rotating)
+    models = tuple(dict.fromkeys((*own, SHIPS, *rotating)))
     return Panel(
         "spectrum",
         (
-            Choice("model", next(iter(own), FIRST), models, shared=(WHOLE, "llama-2-7b", FIRST, "qwen2.5-7b")),
+            Choice("model", next(iter(own), FIRST), models, shared=(SHIPS, "llama-2-7b", FIRST, "qwen2.5-7b")),
             Choice("method", "yarn", (NONE, OWN, *METHODS), shared=(NONE, "linear", "ntk", "yarn", "llama3", "mrrope")),
-            Choice("factor", "4", ("1", "2", "4", "8", "16", "32"), shared=("2", "8")),
-            Slider("pair", 45, 0, 255),
+            Choice("factor", "4", ("1", "2", "4", "8", "16", "32"), shared=("2", "4", "8")),
+            Slider("pair", 50, 0, 255),
             Text("config", lines=4),
         ),
         ("turns", "arcs", "clock"),
@@ -176,4 +179,4 @@ def panel(given: Mapping[str, ModelSpec] | None = None) -> Panel:
 
 def _turning(name: str) -> bool:
     spec = from_config(name)
-    return spec.main.rotates and spec.native_length is not None and not math.isinf(spec.native_length)
+    return spec.main.rotates and spec.native_length is not None

@@ -23,7 +23,9 @@ def draw(state: State, words: Words) -> Drawn:
     """The matrix of buckets, and the stairs that they are by distance."""
     causal, count, farthest = state["sees"] == "causal", int(state["buckets"]), int(state["max_distance"])
     matrix = numbers(state["length"], count, farthest, causal=causal)
-    trace = heatmap(plain(matrix), low=0, high=count - 1, scale=RISING, hovertemplate=words("t5.bucket") + "<extra></extra>")
+    trace = heatmap(
+        plain(matrix), low=0, high=count - 1, scale=RISING, hovertemplate=words("t5.bucket") + "<extra></extra>"
+    )
     relative = torch.arange(-FAR, 1 if causal else FAR + 1)
     found = t5_bucket(relative, buckets=count, max_distance=farthest, bidirectional=not causal)
     stairs = line("", relative.tolist(), found.tolist(), ACCENT) | {"hovertemplate": "%{x}: %{y}<extra></extra>"}
@@ -37,7 +39,7 @@ def draw(state: State, words: Words) -> Drawn:
         {
             "own": f"0 – {int((past.bincount()[past] == 1).cumprod(0).sum()) - 1}",
             "shared_from": f"{int((past == past[-1]).nonzero()[0, 0])}",
-        }
+        },
     )
 
 

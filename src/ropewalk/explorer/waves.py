@@ -1,5 +1,6 @@
 """The sinusoids as waves over positions, and the matrix that moves every position by the same step."""
 
+import math
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -28,7 +29,10 @@ def numbers(state: State) -> Waves:
     length, dim, offset, position = state["length"], state["dim"], state["offset"], state["position"]
     table, beyond = sinusoidal(arange(length), dim), sinusoidal(arange(length, offset=offset), dim)
     shift = sinusoidal_shift(offset, dim)
-    here, there = sinusoidal(arange(1, offset=position), dim)[0], sinusoidal(arange(1, offset=position + offset), dim)[0]
+    here, there = (
+        sinusoidal(arange(1, offset=position), dim)[0],
+        sinusoidal(arange(1, offset=position + offset), dim)[0],
+    )
     moved = shift @ here.double()
     strays = (table.double() @ shift.mT - beyond).abs()
     return Waves(
@@ -51,7 +55,7 @@ def draw(state: State, words: Words) -> Drawn:
         {"waves": _waves(found, pair, words), "matrix": _matrix(found, words), "moved": _moved(state, found, words)},
         {
             "frequency": f"{float(found.frequencies[pair]):.6g}",
-            "wavelength": f"{2 * 3.141592653589793 / float(found.frequencies[pair]):,.4g}",
+            "wavelength": f"{2 * math.pi / float(found.frequencies[pair]):,.4g}",
             "rotation": f"cos({k}ω) = {float(found.shift[2 * pair, 2 * pair]):.4f}, "
             f"sin({k}ω) = {float(found.shift[2 * pair, 2 * pair + 1]):.4f}",
             "residual": f"{found.residual:.1e}",
@@ -69,7 +73,9 @@ def _waves(found: Waves, pair: int, words: Words) -> dict[str, Any]:
             faint = line("", where, plain(found.table[:, 2 * other]), PALE, width=1)
             data.append(faint | {"hoverinfo": "skip", "showlegend": False})
     for column, name, colour, dash in ((2 * pair, "sin", ACCENT, "solid"), (2 * pair + 1, "cos", OTHER, "dash")):
-        named = line(words("waves.line", function=name, pair=pair), where, plain(found.table[:, column]), colour, dash, 3)
+        named = line(
+            words("waves.line", function=name, pair=pair), where, plain(found.table[:, column]), colour, dash, 3
+        )
         data.append(named | {"hovertemplate": "p = %{x}: %{y:.4f}"})
     made = layout(words("axis.position"), words("axis.value"), legend=True)
     made["yaxis"]["range"] = [-1.05, 1.05]

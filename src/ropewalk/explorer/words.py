@@ -24,7 +24,7 @@ class Words:
         return self.table[key].format(**values) if values else self.table[key]
 
     def option(self, key: str, value: object) -> str:
-        """The words for an option of a choice; a name that every language shares, such as a model's, stands for itself."""
+        """The words for an option; a name that all languages share, such as a model's, stands for itself."""
         return self.table.get(f"{key}.{value}", str(value))
 
 
