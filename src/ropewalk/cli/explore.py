@@ -12,7 +12,6 @@ from ropewalk.checkpoints.config import from_config
 from ropewalk.cli.shared import Model
 from ropewalk.explorer.address import address
 from ropewalk.explorer.panel import Panel
-from ropewalk.explorer.panels import panels
 
 
 def explore(
@@ -29,6 +28,8 @@ def explore(
 
     Example: ropewalk explore
     """
+    from ropewalk.explorer.panels import panels  # what no other command has to wait for
+
     given = {} if model is None else {model.name: from_config(model)}
     if any(not spec.main.rotates for spec in given.values()):
         raise RopewalkError(f"{model}: no layer of this model rotates, so it has no rotary spectrum to show")

@@ -3,6 +3,8 @@
 import html
 import zlib
 from collections.abc import Callable, Mapping
+from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +20,7 @@ from ropewalk.modules import Rotary, Sinusoidal
 WIDTH, MOST = 16, 24  # features of a word, words read
 LAYERS = ("attention", "causal", "sinusoidal", "rotary", "rnn", "convolution")
 FOLLOWS = 1e-9  # relative: float64's rounding is far below, every layer that notices far above
+LOCK = Lock()  # the page answers in threads
 LEAST = 1e-16  # what a bar of a logarithmic axis shows for nothing at all
 
 
@@ -34,9 +37,9 @@ def numbers(sentence: list[str], seed: int) -> Shuffled:
     """Every layer on the words and on a shuffle of them; equal words have equal vectors."""
     x = torch.stack([_vector(word) for word in sentence])[None]
     order = torch.randperm(len(sentence), generator=torch.Generator().manual_seed(seed))
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with LOCK:
         layers = _layers()
+    with torch.no_grad():
         shuffled = {name: layers[name](x[:, order])[0] for name in LAYERS}
         followed = {name: layers[name](x)[0, order] for name in LAYERS}
     return Shuffled(
@@ -49,10 +52,15 @@ def _vector(word: str) -> Tensor:
     return torch.randn(WIDTH, generator=random, dtype=torch.float64)
 
 
+@cache
 def _layers() -> Mapping[str, Callable[[Tensor], Tensor]]:
+    """The layers, of the same random weights in every process; torch draws them from a state that threads share."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        mixing = mixers(WIDTH)
     table = Sinusoidal(WIDTH)
     return {
-        **mixers(WIDTH),
+        **mixing,
         "causal": lambda x: _attention(x, causal=True),
         "sinusoidal": lambda x: _attention(table(x)),
         "rotary": lambda x: _attention(x, encoding=Rotary(WIDTH)),

@@ -163,10 +163,11 @@ def panel(given: Mapping[str, ModelSpec] | None = None) -> Panel:
     own = dict(given or {})
     rotating = tuple(name for name, preset in PRESETS.items() if preset.config and _turning(name))
     models = tuple(dict.fromkeys((*own, SHIPS, *rotating)))
+    first = next(iter(own), FIRST)
     return Panel(
         "spectrum",
         (
-            Choice("model", next(iter(own), FIRST), models, shared=(SHIPS, "llama-2-7b", FIRST, "qwen2.5-7b")),
+            Choice("model", first, models, shared=tuple(dict.fromkeys((first, SHIPS, "llama-2-7b", FIRST)))),
             Choice("method", "yarn", (NONE, OWN, *METHODS), shared=(NONE, "linear", "ntk", "yarn", "llama3", "mrrope")),
             Choice("factor", "4", ("1", "2", "4", "8", "16", "32"), shared=("2", "4", "8")),
             Slider("pair", 50, 0, 255),

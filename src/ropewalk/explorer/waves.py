@@ -3,6 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from ropewalk.explorer.charts import ACCENT, OTHER, PALE, heatmap, layout, line, plain, turned
@@ -27,13 +28,12 @@ class Waves(NamedTuple):
 def numbers(state: State) -> Waves:
     """The encoding of a state and its shift, from the library: a float32 table and a float64 matrix."""
     length, dim, offset, position = state["length"], state["dim"], state["offset"], state["position"]
-    table, beyond = sinusoidal(arange(length), dim), sinusoidal(arange(length, offset=offset), dim)
+    where = arange(length)
+    table, beyond = sinusoidal(where, dim), sinusoidal(where + offset, dim)
     shift = sinusoidal_shift(offset, dim)
-    here, there = (
-        sinusoidal(arange(1, offset=position), dim)[0],
-        sinusoidal(arange(1, offset=position + offset), dim)[0],
-    )
-    moved = shift @ here.double()
+    here = torch.tensor([position])
+    at, there = sinusoidal(here, dim)[0], sinusoidal(here + offset, dim)[0]
+    moved = shift @ at.double()
     strays = (table.double() @ shift.mT - beyond).abs()
     return Waves(
         table,
