@@ -85,6 +85,21 @@ def test_the_command_exports(ropewalk, tmp_path):
     assert ropewalk("explore", "bloom", "--export", tmp_path / "page.html").code == 2
 
 
+@pytest.mark.parametrize("name", ["waves", "rotation", "score", "biases", "comparison", "shuffle"])
+def test_panels_are_drawn_as_pictures(ropewalk, tmp_path, name):
+    assert ropewalk("plot", name, "--out", tmp_path / "picture.svg").code == 0
+    assert "</svg>" in (tmp_path / "picture.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "refused", [("waves", "--pair", 16), ("biases", "--head", 9), ("shuffle", "word"), ("score", "--head-dim", 3)]
+)
+def test_what_cannot_be_drawn_is_refused(ropewalk, tmp_path, refused):
+    outcome = ropewalk("plot", *refused, "--out", tmp_path / "picture.png")
+    assert outcome.code == 2
+    assert not (tmp_path / "picture.png").exists()
+
+
 def test_a_missing_extra_is_named(ropewalk, monkeypatch):
     monkeypatch.setitem(sys.modules, "dash", None)
     monkeypatch.delitem(sys.modules, "ropewalk.explorer.app", raising=False)

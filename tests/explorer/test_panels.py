@@ -1,4 +1,4 @@
-"""Every panel's numbers against formulas written out here and other people's code, and its pictures against its numbers."""
+"""Every panel's numbers against formulas written out here and other people's code, and its pictures against both."""
 
 import json
 import math

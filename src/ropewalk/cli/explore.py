@@ -30,7 +30,7 @@ def explore(
     """
     from ropewalk.explorer.panels import panels  # what no other command has to wait for
 
-    given = {} if model is None else {model.name: from_config(model)}
+    given = {} if model is None else {str(model): from_config(model)}
     if any(not spec.main.rotates for spec in given.values()):
         raise RopewalkError(f"{model}: no layer of this model rotates, so it has no rotary spectrum to show")
     every = panels(given)
