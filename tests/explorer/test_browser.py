@@ -1,4 +1,4 @@
-"""The page in Chromium, all other machines out of reach: controls answer with the library's numbers, nothing is fetched."""
+"""The page in Chromium, other machines out of reach: controls answer with the library's numbers, nothing is fetched."""
 
 import statistics
 import threading
@@ -189,7 +189,7 @@ def test_colours_follow_the_screen(opened, home):
     ink = "document.querySelector('.js-plotly-plot').layout.font.color"
     assert page.evaluate(ink) == "#d0d0d0"
     page.emulate_media(color_scheme="light")
-    page.wait_for_function(f"{ink} === '#333333'")
+    page.wait_for_function(f"() => {ink} === '#333333'")
 
 
 @pytest.mark.parametrize("name", [name for name, panel in PANELS.items() if isinstance(panel.controls[0], Slider)])

@@ -37,4 +37,5 @@ def serve(panels: Mapping[str, Panel], port: int, ready: Callable[[str], None]) 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         server = make_server("127.0.0.1", door.getsockname()[1], app(panels).server, threaded=True, fd=door.fileno())
         ready(f"http://127.0.0.1:{server.port}/")
-        server.serve_forever()
+        server.serve_forever()  # werkzeug swallows the Ctrl-C that ends it
+        raise KeyboardInterrupt
