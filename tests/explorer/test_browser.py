@@ -154,6 +154,16 @@ def test_nothing_overflows_a_phone(opened, home, language, scheme):
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
 
 
+def test_links_lead_from_panel_to_panel_and_back(opened, home):
+    page = opened(home)
+    for name, panel in PANELS.items():
+        if name != "grid":
+            page.get_by_role("link", name=words("en")(f"{name}.title"), exact=True).click()
+        assert settled(page, panel, "en") == panel.state()
+    page.go_back()
+    settled(page, PANELS[list(PANELS)[-2]], "en")
+
+
 def test_the_language_is_switched_in_place(opened, home):
     page = opened(home + address("en", "rotation", {"m": 4}))
     settled(page, PANELS["rotation"], "en")

@@ -93,7 +93,12 @@ def _answers(made: Dash, panels: Mapping[str, Panel]) -> None:
         most = {**{c.name: c.most for c in panel.controls if isinstance(c, Slider)}, **made.limits}
         pictures = [made.pictures[name] for name in panel.pictures]
         limits = [most[name] for name in sliders]
-        return {"pictures": pictures, "dark": DARK}, layout.facts(say, panel.name, made.facts), "", limits
+        return (
+            {"panel": panel.name, "pictures": pictures, "dark": DARK},
+            layout.facts(say, panel.name, made.facts),
+            "",
+            limits,
+        )
 
 
 def _in_the_browser(made: Dash) -> None:
@@ -103,16 +108,25 @@ def _in_the_browser(made: Dash) -> None:
         return ClientsideFunction("ropewalk", name)
 
     made.clientside_callback(
-        function("paint"), Output({"picture": ALL}, "figure"), Input("drawn", "data"), Input("dark", "data")
+        function("paint"),
+        Output({"picture": ALL}, "figure"),
+        Input("drawn", "data"),
+        Input("dark", "data"),
+        State("page", "data"),
     )
-    made.clientside_callback(function("said"), Output({"said": ALL}, "children"), Input({"slider": ALL}, "value"))
+    made.clientside_callback(
+        function("said"),
+        Output({"said": ALL}, "children"),
+        Input({"slider": ALL}, "value"),
+        Input({"slider": ALL}, "max"),
+    )
     made.clientside_callback(
         function("keep"),
         Output({"language": ALL}, "href"),
         *(Input(control, "value") for control in CONTROLS),
         State("page", "data"),
     )
-    made.clientside_callback(function("name"), Output("dark", "storage_type"), Input("page", "data"))
+    made.clientside_callback(function("name"), Input("page", "data"))
 
 
 def _kept_in(response: Any) -> Any:

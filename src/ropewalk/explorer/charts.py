@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ropewalk.plots.comparison import COLOURS as ENCODINGS
 from ropewalk.plots.style import COLOURS
 from ropewalk.report.chart_parts import BELOW, axes
 from ropewalk.report.chart_parts import INK as INK
@@ -16,9 +17,21 @@ ACCENT, OTHER, THIRD, PALE = "#2a6fbb", "#b84300", "#006e51", "#b4bac2"
 LOW, MIDDLE, HIGH = "#2166ac", "#f7f7f7", "#b2182b"
 DIVERGING = [[0, LOW], [0.5, MIDDLE], [1, HIGH]]
 RISING = [[0, MIDDLE], [1, LOW]]
+LIGHTER = {  # of the encodings' colours, those too dark for a dark page
+    "sinusoidal": "#c4a98f",
+    "learned": "#e8898c",
+    "shaw": "#b3a6e6",
+    "t5": "#4fbf84",
+    "alibi": "#f09a4e",
+    "rope": "#5b8fe0",
+    "rope-partial": "#7db4ee",
+    "rope-proportional": "#45c8e2",
+    "rope-window": "#b5d2ee",
+}
 DARK = {  # what a colour becomes on a dark page
     **REPORT,
     **{COLOURS[name]: dark for name, dark in METHODS.items()},
+    **{ENCODINGS[name]: lighter for name, lighter in LIGHTER.items()},
     **{ACCENT: "#6ea8e6", OTHER: "#e8702a", THIRD: "#2bb389", PALE: "#4a4e55"},
     **{LOW: "#5aa0e8", MIDDLE: "#1d2126", HIGH: "#ee6a5f"},
 }

@@ -2,13 +2,13 @@
 // The local page's own part: what runs in the browser between two answers of the library.
 window.dash_clientside = window.dash_clientside ?? {};
 window.dash_clientside.ropewalk = {
-  // Figures in the colours of the screen, one for each graph.
-  paint: (drawn, _dark) => {
-    if (!drawn) return window.dash_clientside.no_update;
+  // Figures in the colours of the screen, one for each graph; those of the panel before this one are late.
+  paint: (drawn, _dark, page) => {
+    if (drawn?.panel !== page.panel) return window.dash_clientside.no_update;
     return drawn.pictures.map((figure) => ropewalk.painted(figure, drawn.dark));
   },
   // A slider's number beside it, at once.
-  said: (values) => values.map((value) => Number(value).toLocaleString("en")),
+  said: (values, most) => values.map((value, at) => Math.min(value, most[at]).toLocaleString("en")),
   // The address keeps the state, and so does the link to the other language.
   keep: (sliders, choices, texts, page) => {
     const query = new URLSearchParams({ panel: page.panel });
@@ -24,7 +24,6 @@ window.dash_clientside.ropewalk = {
   name: (page) => {
     document.documentElement.lang = page.language;
     document.title = page.title;
-    return window.dash_clientside.no_update;
   },
 };
 ropewalk.dark.addEventListener("change", () => window.dash_clientside.set_props("dark", { data: ropewalk.dark.matches }));
