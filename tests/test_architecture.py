@@ -29,6 +29,10 @@ ARROWS = {
     "compare": {
         *("functional", "scaling", "modules", "attention", "models", "measure", "extend", "plots", "report"),
     },
+    "explorer": {
+        *("functional", "positions", "scaling", "modules", "attention", "checkpoints", "compare", "extend"),
+        *("plots", "report"),
+    },
     "testing": set(),
     "verify": {
         "functional",
@@ -54,6 +58,7 @@ ARROWS = {
         "plots",
         "report",
         "verify",
+        "explorer",
         "__init__",
     },
     "__main__": {"cli"},
@@ -121,6 +126,7 @@ def test_a_cold_import_brings_torch_and_nothing_heavier(module):
         "rich",
         "jinja2",
         "plotly",
+        "dash",
         "gguf",
     }
 
