@@ -18,6 +18,7 @@ from ropewalk import (
     T5Bias,
     YaRN,
     attend,
+    for_heads,
     positions,
 )
 from ropewalk.functional import t5
@@ -43,6 +44,7 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "alibi halves": lambda: ALiBi(HEADS, form="halves"),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=30),
     "t5 bidirectional": lambda: T5Bias(HEADS, buckets=8, max_distance=30, bidirectional=True),
+    "t5 heads": lambda: for_heads(T5Bias(7, buckets=8, max_distance=30), 2, 6, of=7),
     "shaw": lambda: Shaw(WIDTH, max_distance=5),
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
 }

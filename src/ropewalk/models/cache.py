@@ -83,7 +83,9 @@ class Cache:
         if end > self.length:
             raise RopewalkError(f"Cache.drop: tokens={tokens} after {after} of a cache that holds {self.length}")
         if self._positions is not None:
-            raise RopewalkError("Cache.drop: the cache holds tokens at positions of their own, which do not close ranks")
+            raise RopewalkError(
+                "Cache.drop: the cache holds tokens at positions of their own, which do not close ranks"
+            )
         for layer, held in self._layers.items():
             k, v = (torch.cat((x[:, :, :after], x[:, :, end : self.length]), dim=-2) for x in held)
             self._layers[layer] = k, v

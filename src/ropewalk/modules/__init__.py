@@ -3,6 +3,7 @@
 from ropewalk.modules.alibi import ALiBi as ALiBi
 from ropewalk.modules.encoding import DistanceBias as DistanceBias
 from ropewalk.modules.encoding import Encoding as Encoding
+from ropewalk.modules.heads import for_heads as for_heads
 from ropewalk.modules.learned import Learned as Learned
 from ropewalk.modules.nope import NoPE as NoPE
 from ropewalk.modules.rotary import Rotary as Rotary
