@@ -53,11 +53,14 @@ class Gates(Encoding):
 
 
 ALL = {**ENCODINGS, "by head": ByHead, "gates": Gates}
+PLACES = positions.from_attention_mask(REAL)
 CALLS: dict[str, dict[str, Any]] = {
     "causal": {"causal": True},
     "window": {"causal": True, "window": 7},
     "both ways": {"causal": False},
     "padded": {"causal": True, "key_mask": REAL},
+    "at positions": {"causal": True, "key_mask": REAL, "q_positions": PLACES, "k_positions": PLACES},
+    "padded both ways": {"causal": False, "key_mask": REAL, "documents": DOCUMENTS},
     "packed": {"causal": True, "documents": DOCUMENTS},
 }
 
@@ -98,9 +101,10 @@ def of_tokens(rank: int, name: str, call: str, dtype: torch.dtype, kv_heads: int
     where = positions.context_parallel(TOKENS, rank, WORLD, zigzag=zigzag)
     *qkv, upstream = given(dtype, kv_heads)
     leaves, encoding = [x[:, :, where].requires_grad_() for x in qkv], vivid(ALL[name]()).to(dtype)
-    own = {k: x[..., where] if isinstance(x, Tensor) else x for k, x in CALLS[call].items()}
+    own = {k: x[..., where] if isinstance(x, Tensor) else x for k, x in CALLS[call].items() if k != "q_positions"}
+    own = {k.replace("k_positions", "positions"): x for k, x in own.items()}
     group = None if zigzag else dist.new_group(range(WORLD))
-    out = attend_sharded(*leaves, where, group=group, encoding=encoding, **own)
+    out = attend_sharded(*leaves, zigzag=zigzag, group=group, encoding=encoding, **own)
     return differentiated(encoding, out, leaves, upstream[:, :, where])
 
 

@@ -20,7 +20,7 @@ BY_HEAD = [
 BY_TOKEN = [
     (name, *shape, zigzag)
     for name in ("rotary", "rotary dynamic ntk", "alibi", "t5", "shaw", "by head")
-    for shape in (*SHAPES, ("both ways", torch.float64, 2), ("padded", torch.float32, 2), ("packed", torch.float64, 2))
+    for shape in (*SHAPES, *((call, torch.float64, 2) for call in CALLS if call not in ("causal", "window")))
     for zigzag in (True, False)
 ] + [("rotary", "causal", torch.bfloat16, 2, True)]
 
@@ -98,9 +98,19 @@ def test_a_device_holds_a_slope_of_the_whole_model():
     (lambda: for_heads(ALiBi(8), 0, 2, of=4).bias(torch.arange(3), torch.arange(3)),
      "ALiBi answers for 8 heads, and of=4 was given"),
     (lambda: for_heads(T5Bias(4), 0, 2, of=1), "heads 0 to 2 of 1"),
-    (lambda: attend_sharded(*given(torch.float32)[:3], torch.arange(TOKENS), causal=True, encoding=Rotary(16)),
-     "no process group"),
+    (lambda: attend_sharded(*given(torch.float32)[:3], causal=True, encoding=Rotary(16)), "no process group"),
 ])  # fmt: skip
 def test_bad_input(call, message):
     with pytest.raises(RopewalkError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("tokens", "options", "message"), [
+    (23, {}, "23 queries and 23 keys; give those of the same tokens, an even number for zigzag"),
+    (22, {"q_positions": torch.arange(22), "explain": True}, "explain, q_positions is not taken"),
+])  # fmt: skip
+def test_bad_input_of_a_rank(tokens, options, message, monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    q, k, v = (x[:, :, :tokens] for x in given(torch.float32)[:3])
+    with pytest.raises(RopewalkError, match=message):
+        attend_sharded(q, k, v, causal=True, encoding=Rotary(16), **options)
