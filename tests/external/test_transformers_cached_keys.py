@@ -56,7 +56,7 @@ def test_keys_after_an_eviction(kind):
 
 @pytest.mark.parametrize("kind", ["default", "llama3"])
 def test_sink_cache_formula(kind):
-    """SinkCache, as transformers had it up to 4.52: new tables from products of the old and the new position's."""
+    """transformers' former SinkCache: new tables from products of the old and the new position's."""
     keys, scaling = STATIC[kind]
     tables = LlamaRotaryEmbedding(config(kind, keys))
     k = torch.randn(1, 2, 20, HEAD, generator=torch.Generator().manual_seed(1))

@@ -202,6 +202,13 @@ def test_the_meta_device_and_low_precision_modules():
     assert torch.equal(Rotary(HEAD).bfloat16().shift(k, 3), Rotary(HEAD).shift(k, 3))
 
 
+def test_compiled_it_is_one_graph():
+    rope, k = Rotary(HEAD), keys(dtype=torch.float32)
+    compiled = torch.compile(rope.shift, fullgraph=True, backend="aot_eager")
+    for by in (3, -40, torch.arange(KEYS)):
+        torch.testing.assert_close(compiled(k, by), rope.shift(k, by))
+
+
 DYNAMIC = DynamicNTK(factor=2.0, original_length=8)
 LONG = LongRoPE([1.0] * 32, [4.0] * 32, original_length=8)
 

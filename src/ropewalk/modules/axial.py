@@ -76,7 +76,7 @@ class AxialRotary(Rotary):
             raise RopewalkError(
                 f"AxialRotary: positions of shape {list(positions.shape)}; give {rows} rows, one an axis"
             )
-        if scaled.inv_freq.dim() > 1:
+        if scaled.inv_freq.numel() != len(self.axes):
             raise RopewalkError("AxialRotary: lengths that differ; give one length for all rows")
         own = positions[list(self.axes)]  # [P, ..., T]: each pair's own coordinate
         frequencies = scaled.inv_freq.view(-1, *[1] * (own.dim() - 1))

@@ -53,8 +53,8 @@ class CachedKeys(Encoding):
             >>> torch.allclose(closed, fresh, atol=1e-5)
             True
 
-        Source: transformers' SinkCache (up to 4.52) and llama.cpp's `build_rope_shift`. Both differ: the first rounds
-        its tables to the dtype of the keys, the second keeps what was shifted and shifts that again.
+        Source: transformers' former SinkCache and llama.cpp's `build_rope_shift`. Both shift again what was shifted,
+        and the first rounds its tables to the dtype of the keys.
         """
         by = torch.as_tensor(by, device=k.device)
         check_positions(by)
