@@ -21,6 +21,7 @@ from ropewalk import (
     T5Bias,
     YaRN,
     attend,
+    for_heads,
     positions,
 )
 from ropewalk.functional import t5
@@ -50,6 +51,7 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "kerple power": lambda: Kerple(HEADS, "power"),
     "sandwich": lambda: Sandwich(HEADS, dim=32),
     "fire": lambda: Fire(HEADS, hidden=8, threshold=60.0, c=0.4),
+    "t5 heads": lambda: for_heads(T5Bias(7, buckets=8, max_distance=30), 2, 6, of=7),
     "shaw": lambda: Shaw(WIDTH, max_distance=5),
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
 }

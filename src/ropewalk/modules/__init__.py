@@ -4,6 +4,7 @@ from ropewalk.modules.alibi import ALiBi as ALiBi
 from ropewalk.modules.encoding import DistanceBias as DistanceBias
 from ropewalk.modules.encoding import Encoding as Encoding
 from ropewalk.modules.fire import Fire as Fire
+from ropewalk.modules.heads import for_heads as for_heads
 from ropewalk.modules.kerple import Kerple as Kerple
 from ropewalk.modules.learned import Learned as Learned
 from ropewalk.modules.nope import NoPE as NoPE
