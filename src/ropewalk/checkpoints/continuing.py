@@ -10,8 +10,7 @@ from torch import Tensor
 from ropewalk.checkpoints.load import Checkpoint
 from ropewalk.checkpoints.loader import transformers
 from ropewalk.checkpoints.patch import scaled
-from ropewalk.functional import apply_rotary, cos_sin
-from ropewalk.scaling import Scaled
+from ropewalk.scaling import Scaling
 
 STEP = 1024  # tokens of the end that are read at one time
 
@@ -20,8 +19,8 @@ class Beginning:
     """The keys and values of a text, to be continued under other frequencies than they were made with.
 
     The text is read in windows, each of which sees itself and the one before it, under the model's own frequencies:
-    distances that it knows, at a cost that grows with the text. Keys stand at their true positions, and a key that was
-    turned by one angle is turned by another when it is turned by the difference: so one reading serves every scaling.
+    distances that it knows, at a cost that grows with the text. Keys stand at their true positions, and
+    `Rotary.rescale` puts them under another scaling: so one reading serves all.
     What it leaves out is what far tokens would have changed in the states of the beginning.
 
     Args:
@@ -42,13 +41,19 @@ class Beginning:
         """Hidden states [1, end, C] of the last tokens, which have seen their own window and the one before."""
         return self._read[0]
 
-    def under(self, frequencies: Scaled | None) -> Tensor:
-        """Hidden states [1, end, C] of the last tokens, which have seen all, in a model that has `frequencies` now.
+    def under(self, scaling: Scaling | None) -> Tensor:
+        """Hidden states [1, end, C] of the last tokens, which have seen all, in a model that is under `scaling` now.
 
-        None for the model's own.
+        None for the model as it is.
         """
-        cache = _cache(self._keys(layer, frequencies) for layer in self._read[1])
-        parts = range(self._first, self._tokens.shape[1], STEP)
+        length = self._tokens.shape[1]
+        where = torch.arange(self._first, device=self._tokens.device)
+
+        def turned(keys: Tensor) -> Tensor:
+            return keys if scaling is None else self._rope.rescale(keys, where, new=scaling, new_length=length)
+
+        cache = _cache((turned(keys), values) for keys, values in self._read[1])
+        parts = range(self._first, length, STEP)
         return torch.cat([self._pass(cache, start, start + STEP, 0) for start in parts], dim=1)
 
     @functools.cached_property
@@ -80,18 +85,6 @@ class Beginning:
             return self._checkpoint.model.get_decoder()(
                 input_ids=tokens, attention_mask=mask, position_ids=where, past_key_values=cache, use_cache=True
             ).last_hidden_state
-
-    def _keys(self, layer: tuple[Tensor, Tensor], frequencies: Scaled | None) -> tuple[Tensor, Tensor]:
-        keys, values = layer
-        if frequencies is None:
-            return layer
-        rope = self._rope
-        change = frequencies.inv_freq.double().cpu() - rope.inv_freq.double()
-        where = torch.arange(self._first, device=keys.device)
-        cos, sin = cos_sin(where, change, frequencies.attention_factor / rope.attention_factor)
-        first = 0 if rope.block == "leading" else rope.head_dim - rope.rotary_dim
-        turned = apply_rotary(keys, cos, -sin if rope.reverse else sin, layout=rope.layout, first=first)
-        return turned, values
 
 
 def _cache(layers: Iterable[tuple[Tensor, Tensor]]) -> Any:

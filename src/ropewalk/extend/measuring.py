@@ -18,7 +18,7 @@ from ropewalk.measure.losses import LanguageModel
 from ropewalk.measure.reading import Reading, measure_reading, reads_to
 from ropewalk.measure.retrieval import Retrieval, finds_to, measure_retrieval, texts
 from ropewalk.measure.verdict import Verdict, judge
-from ropewalk.scaling import Scaled, Scaling
+from ropewalk.scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -145,12 +145,12 @@ class Bench:
         return Tokenizer.load(self.plan.model).encode
 
     @contextmanager
-    def at_length(self, scaling: Scaling | None, length: int) -> Iterator[Scaled | None]:
-        """The model has the frequencies of `scaling` for a sequence of `length` tokens; None for its own."""
+    def at_length(self, scaling: Scaling | None, length: int) -> Iterator[None]:
+        """The model has the frequencies of `scaling` for a sequence of `length` tokens."""
         if scaling is None:
-            yield None
+            yield
             return
         layer = self.plan.spec.extended(scaling, self.plan.target).layers[0]
         frequencies = layer.rotary(numerics="float32").frequencies(length)
         with scaled(self.checkpoint.model, frequencies), self.passes.under(frequencies):
-            yield frequencies
+            yield

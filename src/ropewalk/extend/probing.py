@@ -127,12 +127,12 @@ class Quick:
             with self._bench.at_length(scaling, plan.probe_short if plan.depends_on_length(scaling) else plan.target):
                 short = _parts(row_losses(self._bench.model, self._tokens[:, : plan.probe_short]))
             passes.over("end of document", count)
-            with self._bench.at_length(scaling, plan.target) as frequencies:
+            with self._bench.at_length(scaling, plan.target):
                 ends, where = (
                     self._tokens[:, -plan.probe_end :],
                     torch.arange(plan.target - plan.probe_end, plan.target),
                 )
-                end = self._losses(ends, where[None], lambda beginning: beginning.under(frequencies), self._pairs)
+                end = self._losses(ends, where[None], lambda beginning: beginning.under(scaling), self._pairs)
         return Probed(name, short, end)
 
     def _losses(

@@ -62,7 +62,7 @@ def per_length_curve(
     model: LanguageModel,
     tokens: Tensor,
     edges: tuple[int, ...],
-    at_length: Callable[[int], AbstractContextManager[object]],
+    at_length: Callable[[int], AbstractContextManager[None]],
 ) -> Curve:
     """One pass a bucket end, under the frequencies of that length. For length-dependent methods.
 
