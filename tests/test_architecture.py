@@ -20,7 +20,7 @@ ARROWS = {
     "bench": {"functional", "modules", "kernels", "attention", "testing"},
     "modules": {"functional", "positions", "scaling", "kernels"},
     "attention": {"functional", "positions", "modules"},
-    "checkpoints": {"functional", "scaling", "modules", "kernels"},
+    "checkpoints": {"functional", "positions", "scaling", "modules", "kernels", "attention"},
     "models": {"positions", "modules", "attention", "checkpoints"},
     "measure": set(),
     "plots": set(),

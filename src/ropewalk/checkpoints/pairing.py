@@ -1,20 +1,19 @@
 """Which features a loaded transformers model pairs when it rotates, and the same model made to pair the others."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ropewalk._errors import VerificationError
+from ropewalk.checkpoints.forwards import APPLY, put, remade
 from ropewalk.functional.rotary import LAYOUTS
 from ropewalk.kernels import rotate
 
-APPLY = "apply_rotary_pos_emb"  # what transformers calls it in nearly every model
 OTHERS = "apply_rotary"  # what its other names begin with
 OPTIONS = {"position_ids", "unsqueeze_dim"}  # of which the first has no effect in transformers 4 and is gone in 5
 Apply = Callable[..., tuple[Tensor, Tensor]]
@@ -71,20 +70,6 @@ def in_layout(layout: str, tables: str) -> Apply:
     return apply
 
 
-def calling(kind: type[nn.Module], ours: Apply) -> FunctionType:
-    """The class's own forward, which finds `ours` under the name that it calls."""
-    forward: Any = inspect.unwrap(kind.forward)  # of the decorator by which transformers 4 renames old arguments
-    made = FunctionType(
-        forward.__code__,
-        _names_with(forward.__globals__, ours),
-        forward.__name__,
-        forward.__defaults__,
-        forward.__closure__,
-    )
-    made.__kwdefaults__ = forward.__kwdefaults__
-    return made
-
-
 def code_layout(model: nn.Module) -> str:
     """The pairing by which the attention of `model` rotates as it is now, turned or not.
 
@@ -104,9 +89,9 @@ def turn(model: nn.Module, layout: str) -> None:
         VerificationError: a model whose rotation is no call of APPLY that can be told.
     """
     found = _told(model)
-    made = {kind: calling(kind, _turning(kind, layout)) for kind in {type(module) for module in found}}
+    made = {kind: remade(kind, {APPLY: _turning(kind, layout)}) for kind in {type(module) for module in found}}
     for module in found:
-        module.forward = MethodType(made[type(module)], module)
+        put(module, made[type(module)])
 
 
 @contextmanager
@@ -154,11 +139,3 @@ def _forward(module: nn.Module) -> Any:
 def _names(forward: Any) -> tuple[str, ...]:
     code = getattr(forward, "__code__", None)
     return code.co_names if isinstance(code, CodeType) else ()
-
-
-def _names_with(theirs: dict[str, Any], ours: Apply) -> dict[str, Any]:
-    """The names of a module of transformers, but for the rotation; in a module, where torch.compile looks for them."""
-    twin = ModuleType(f"{theirs['__name__']}.{__name__}.{ours.__name__}")
-    twin.__dict__.update({**theirs, APPLY: ours, "__name__": twin.__name__})
-    sys.modules[twin.__name__] = twin
-    return twin.__dict__
