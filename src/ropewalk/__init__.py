@@ -11,9 +11,12 @@ from ropewalk.attention import attend_sharded as attend_sharded
 from ropewalk.modules import ALiBi as ALiBi
 from ropewalk.modules import DistanceBias as DistanceBias
 from ropewalk.modules import Encoding as Encoding
+from ropewalk.modules import Fire as Fire
+from ropewalk.modules import Kerple as Kerple
 from ropewalk.modules import Learned as Learned
 from ropewalk.modules import NoPE as NoPE
 from ropewalk.modules import Rotary as Rotary
+from ropewalk.modules import Sandwich as Sandwich
 from ropewalk.modules import Shaw as Shaw
 from ropewalk.modules import Sinusoidal as Sinusoidal
 from ropewalk.modules import T5Bias as T5Bias

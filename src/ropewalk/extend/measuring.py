@@ -18,7 +18,7 @@ from ropewalk.measure.losses import LanguageModel
 from ropewalk.measure.reading import Reading, measure_reading, reads_to
 from ropewalk.measure.retrieval import Retrieval, finds_to, measure_retrieval, texts
 from ropewalk.measure.verdict import Verdict, judge
-from ropewalk.scaling import Scaling
+from ropewalk.scaling import Scaled, Scaling
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def prepare(plan: Plan) -> tuple[Documents, Checkpoint]:
     """What is to be measured, stretches or passages, and the model: the text is checked before the weights are read."""
     tokenizer = Tokenizer.load(plan.model)
     texts = [(path.name, tokenizer.encode(path.read_text(encoding="utf-8", errors="replace"))) for path in plan.texts]
-    length, limit = (plan.probe_length, plan.passages) if plan.quick else (plan.target, plan.documents)
-    return Documents.cut(texts, length, limit), load(plan.model, dtype=plan.dtype, device=plan.device)
+    limit = plan.probed if plan.quick else plan.documents
+    return Documents.cut(texts, plan.target, limit), load(plan.model, dtype=plan.dtype, device=plan.device)
 
 
 def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Passes | None = None) -> Measurement:
@@ -145,12 +145,12 @@ class Bench:
         return Tokenizer.load(self.plan.model).encode
 
     @contextmanager
-    def at_length(self, scaling: Scaling | None, length: int) -> Iterator[None]:
-        """The model has the frequencies of `scaling` for a sequence of `length` tokens."""
+    def at_length(self, scaling: Scaling | None, length: int) -> Iterator[Scaled | None]:
+        """The model has the frequencies of `scaling` for a sequence of `length` tokens; None for its own."""
         if scaling is None:
-            yield
+            yield None
             return
         layer = self.plan.spec.extended(scaling, self.plan.target).layers[0]
         frequencies = layer.rotary(numerics="float32").frequencies(length)
         with scaled(self.checkpoint.model, frequencies), self.passes.under(frequencies):
-            yield
+            yield frequencies

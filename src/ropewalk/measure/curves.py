@@ -62,7 +62,7 @@ def per_length_curve(
     model: LanguageModel,
     tokens: Tensor,
     edges: tuple[int, ...],
-    at_length: Callable[[int], AbstractContextManager[None]],
+    at_length: Callable[[int], AbstractContextManager[object]],
 ) -> Curve:
     """One pass a bucket end, under the frequencies of that length. For length-dependent methods.
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from ropewalk.modules import ALiBi, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias
+from ropewalk.modules import ALiBi, Encoding, Fire, Kerple, Learned, NoPE, Rotary, Sandwich, Shaw, Sinusoidal, T5Bias
 from ropewalk.scaling import DynamicNTK, YaRN
 from ropewalk.verify.samples import sample
 
@@ -22,9 +22,12 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "rotary, dynamic": lambda: Rotary(WIDTH, rotary_dim=8, scaling=DynamicNTK(factor=4.0, original_length=8)),
     "alibi": lambda: ALiBi(HEADS),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=10),
+    "kerple": lambda: Kerple(HEADS),
+    "sandwich": lambda: Sandwich(HEADS),
+    "fire": lambda: Fire(HEADS, threshold=6.0),
     "shaw": lambda: Shaw(WIDTH, max_distance=4),
 }
-RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "shaw")
+RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "kerple", "sandwich", "fire", "shaw")
 
 
 def built(name: str) -> Encoding:
