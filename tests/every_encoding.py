@@ -47,11 +47,11 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "alibi halves": lambda: ALiBi(HEADS, form="halves"),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=30),
     "t5 bidirectional": lambda: T5Bias(HEADS, buckets=8, max_distance=30, bidirectional=True),
+    "t5 heads": lambda: for_heads(T5Bias(7, buckets=8, max_distance=30), 2, 6, of=7),
     "kerple": lambda: Kerple(HEADS),
     "kerple power": lambda: Kerple(HEADS, "power"),
     "sandwich": lambda: Sandwich(HEADS, dim=32),
     "fire": lambda: Fire(HEADS, hidden=8, threshold=60.0, c=0.4),
-    "t5 heads": lambda: for_heads(T5Bias(7, buckets=8, max_distance=30), 2, 6, of=7),
     "shaw": lambda: Shaw(WIDTH, max_distance=5),
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
 }

@@ -11,8 +11,9 @@ from ropewalk._errors import RopewalkError
 class Cache:
     """The keys and values of every layer, and where they stand.
 
-    Keys are kept un-rotated and turned when they are read: right for every scaling at every length, those whose
-    frequencies change with the length too, at the price of turning the whole cache at each step.
+    Keys are kept un-rotated and turned when they are read, by the frequencies of that call, at the price of turning the
+    whole cache at each step. Where frequencies follow the length, give each call the same `length`: what the second
+    layer and later ones hold was made from outputs of the layers below under the frequencies of its day.
 
     Example:
         >>> import torch, ropewalk as rw
