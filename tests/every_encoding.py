@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ropewalk import (
     ALiBi,
+    CoPE,
     DynamicNTK,
     Encoding,
     Learned,
@@ -16,6 +17,7 @@ from ropewalk import (
     Shaw,
     Sinusoidal,
     T5Bias,
+    TransformerXL,
     YaRN,
     attend,
     positions,
@@ -45,6 +47,8 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "t5 bidirectional": lambda: T5Bias(HEADS, buckets=8, max_distance=30, bidirectional=True),
     "shaw": lambda: Shaw(WIDTH, max_distance=5),
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
+    "transformer-xl": lambda: TransformerXL(WIDTH, HEADS, dim=24),
+    "cope": lambda: CoPE(WIDTH, max_position=4),
 }
 ADDED = [name for name in ENCODINGS if name.startswith(("sinusoidal", "learned"))]
 RELATIVE = [name for name in ENCODINGS if name not in ADDED]
