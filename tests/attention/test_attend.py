@@ -57,7 +57,9 @@ def written_out(encoding: Encoding, q, k, where_q: list[list[int]], where_k: lis
         between = torch.tensor([[[j <= t <= i for t in js] for j in js] for i in is_]) & seen[:, None]
         gates = torch.sigmoid(torch.einsum("bhid,bhtd->bhit", q, one_head_each(k)) / math.sqrt(WIDTH))
         counted = torch.einsum("bhit,ijt->bhij", gates, between.double()).clamp(max=REACH)
-        tents = (1 - (counted[..., None] - torch.arange(REACH + 1)).abs()).clamp(min=0)  # interpolation, vector by vector
+        tents = (1 - (counted[..., None] - torch.arange(REACH + 1)).abs()).clamp(
+            min=0
+        )  # interpolation, vector by vector
         relation = math.sqrt(WIDTH) * torch.einsum("bhijn,nd,bhid->bhij", tents, encoding.weight, q)
         return {"q": q, "k": k, "relation": relation}
     return {"q": q, "k": k}

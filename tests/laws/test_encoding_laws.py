@@ -85,7 +85,10 @@ def test_alibi_is_linear_in_distance(rule, heads, distance, by):
     assert (other < 0).all()
 
 
-@given(name=st.sampled_from([n for n in ENCODINGS if n.startswith(("alibi", "t5", "shaw", "trans", "cope"))]), by=st.integers(0, 2**40))
+@given(
+    name=st.sampled_from([n for n in ENCODINGS if n.startswith(("alibi", "t5", "shaw", "trans", "cope"))]),
+    by=st.integers(0, 2**40),
+)
 def test_biases_and_relations_see_the_distance_alone(name, by):
     where = positions.arange(9)
     pairs = zip(answers(built(name), where), answers(built(name), where + by), strict=True)

@@ -53,7 +53,7 @@ def test_every_encoding_and_option(name, options, backend, monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 6, 12, 13])
-@pytest.mark.parametrize("name", ["rotary", "alibi halves", "t5", "shaw"])
+@pytest.mark.parametrize("name", ["rotary", "alibi halves", "t5", "shaw", "transformer-xl", "cope"])
 def test_blocks_of_any_size(name, rows, monkeypatch):
     for options in ("causal", "window", "placed"):
         expected = ran(name, options, "reference", kv_heads=1)

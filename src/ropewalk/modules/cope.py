@@ -55,9 +55,7 @@ class CoPE(Encoding):
         below = counted.detach().floor().long()
         return products.gather(-1, below) + (counted - below) * steps.gather(-1, below)
 
-    def _counts(
-        self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, visible: Tensor | None
-    ) -> Tensor:
+    def _counts(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, visible: Tensor | None) -> Tensor:
         """p [B, H, T, S]: gates are summed from the nearest key on, and keys at one position have one p."""
         check_positions(q_positions)
         check_positions(k_positions)
