@@ -16,7 +16,7 @@ from ropewalk.functional import alibi, t5
 from ropewalk.kernels import cpu
 from ropewalk.kernels.autograd import Rotation
 from ropewalk.models import Cache
-from ropewalk.modules import ALiBi, Learned, Rotary, Shaw, T5Bias, rotary
+from ropewalk.modules import ALiBi, CoPE, Learned, Rotary, Shaw, T5Bias, TransformerXL, rotary
 from ropewalk.modules import t5 as t5_module
 from ropewalk.scaling import DynamicNTK, Linear, Llama3, LongRoPE, YaRN
 from ropewalk.verify import CHECKS, Check
@@ -304,6 +304,17 @@ def shaw_looks_the_wrong_way(patch):
     wrapped(patch, Shaw, "_index", lambda index, self, *_: self.max_distance + self.max_future - index)
 
 
+@fault("attend: transformer-xl")
+def transformer_xl_takes_cosines_for_sines(patch):
+    wrapped(patch, TransformerXL, "_tables", lambda tables, *_: tables[::-1])
+
+
+@fault("attend: cope", "arrival: cope")
+def cope_counts_what_is_hidden(patch):
+    original = CoPE._counts
+    patch.setattr(CoPE, "_counts", lambda self, q, k, q_at, k_at, visible: original(self, q, k, q_at, k_at, None))
+
+
 @fault("sinusoidal: formula", "marian: sinusoids")
 def sines_and_cosines_swapped(patch):
     wrapped(patch, sinusoids, "cos_sin", lambda tables, *_: (tables[1], tables[0]))
@@ -343,6 +354,7 @@ def positions_at_the_input_off_by_one_after_a_cache(patch):
     "arrival: alibi",
     "arrival: t5",
     "arrival: shaw",
+    "arrival: transformer-xl",
 )
 def positions_of_queries_off_by_one_after_a_cache(patch):
     def earlier(places, queries, keys, *_):

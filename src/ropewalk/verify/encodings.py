@@ -6,7 +6,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from ropewalk.modules import ALiBi, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias
+from ropewalk.modules import ALiBi, CoPE, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias, TransformerXL
 from ropewalk.scaling import DynamicNTK, YaRN
 from ropewalk.verify.samples import sample
 
@@ -23,8 +23,10 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "alibi": lambda: ALiBi(HEADS),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=10),
     "shaw": lambda: Shaw(WIDTH, max_distance=4),
+    "transformer-xl": lambda: TransformerXL(WIDTH, HEADS),
+    "cope": lambda: CoPE(WIDTH, max_position=4),
 }
-RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "shaw")
+RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "shaw", "transformer-xl", "cope")
 
 
 def built(name: str) -> Encoding:
