@@ -90,7 +90,7 @@ LITERATURE: dict[str, Literature] = {
     "transformer-xl": Literature(
         title="Transformer-XL",
         paper="Dai et al. 2019, arXiv 1901.02860",
-        acts="added to the logits: query and a bias times the projected sinusoid of the distance; another bias times key",
+        acts="added to the logits: query and a bias times the distance's sinusoid, projected; another times the key",
         learnable="yes: a projection for each head, and two biases a head",
         used_by="Transformer-XL, XLNet, Funnel Transformer; speech encoders: FastSpeech2 Conformer, Parakeet, "
         "Wav2Vec2-Conformer",
