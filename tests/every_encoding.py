@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ropewalk import (
     ALiBi,
+    CoPE,
     DynamicNTK,
     Encoding,
     Fire,
@@ -19,6 +20,7 @@ from ropewalk import (
     Shaw,
     Sinusoidal,
     T5Bias,
+    TransformerXL,
     YaRN,
     attend,
     for_heads,
@@ -54,6 +56,8 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "fire": lambda: Fire(HEADS, hidden=8, threshold=60.0, c=0.4),
     "shaw": lambda: Shaw(WIDTH, max_distance=5),
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
+    "transformer-xl": lambda: TransformerXL(WIDTH, HEADS, dim=24),
+    "cope": lambda: CoPE(WIDTH, max_position=4),
 }
 ADDED = [name for name in ENCODINGS if name.startswith(("sinusoidal", "learned"))]
 RELATIVE = [name for name in ENCODINGS if name not in ADDED]

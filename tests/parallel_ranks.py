@@ -26,7 +26,9 @@ class ByHead(Encoding):
         self.content, self.value = (torch.nn.Parameter(torch.zeros(HEADS, WIDTH)) for _ in range(2))
         self.rate = torch.nn.Parameter(torch.zeros(HEADS))
 
-    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+    def relation(
+        self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, visible: Tensor | None = None
+    ) -> Tensor:
         return (k * self.content[:, None].to(k.dtype)).sum(-1)[:, :, None, :] * q.mean(-1, keepdim=True).cos()
 
     def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor:

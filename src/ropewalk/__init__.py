@@ -9,6 +9,7 @@ from ropewalk._errors import RopewalkError as RopewalkError
 from ropewalk.attention import attend as attend
 from ropewalk.attention import attend_sharded as attend_sharded
 from ropewalk.modules import ALiBi as ALiBi
+from ropewalk.modules import CoPE as CoPE
 from ropewalk.modules import DistanceBias as DistanceBias
 from ropewalk.modules import Encoding as Encoding
 from ropewalk.modules import Fire as Fire
@@ -20,6 +21,7 @@ from ropewalk.modules import Sandwich as Sandwich
 from ropewalk.modules import Shaw as Shaw
 from ropewalk.modules import Sinusoidal as Sinusoidal
 from ropewalk.modules import T5Bias as T5Bias
+from ropewalk.modules import TransformerXL as TransformerXL
 from ropewalk.modules import for_heads as for_heads
 from ropewalk.scaling import NTK as NTK
 from ropewalk.scaling import DynamicLinear as DynamicLinear

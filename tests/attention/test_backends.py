@@ -76,7 +76,7 @@ class Louder(ALiBi):
 class Nearer(Shaw):
     """No longer what `vectors` say."""
 
-    def relation(self, q, k, q_positions, k_positions):
+    def relation(self, q, k, q_positions, k_positions, visible=None):
         return 2 * super().relation(q, k, q_positions, k_positions)
 
 

@@ -16,10 +16,10 @@ from ropewalk.functional import alibi, t5
 from ropewalk.kernels import cpu
 from ropewalk.kernels.autograd import Rotation
 from ropewalk.models import Cache
-from ropewalk.modules import ALiBi, Learned, Rotary, Shaw, T5Bias, rotary
+from ropewalk.modules import ALiBi, CoPE, Learned, Rotary, Shaw, T5Bias, TransformerXL, rotary
 from ropewalk.modules import t5 as t5_module
 from ropewalk.scaling import DynamicNTK, Linear, Llama3, LongRoPE, YaRN
-from ropewalk.verify import CHECKS, Check
+from ropewalk.verify import CHECKS, Check, absolute
 from ropewalk.verify import kernels as kernel_checks
 from ropewalk.verify.samples import worst
 
@@ -304,6 +304,17 @@ def shaw_looks_the_wrong_way(patch):
     wrapped(patch, Shaw, "_index", lambda index, self, *_: self.max_distance + self.max_future - index)
 
 
+@fault("attend: transformer-xl")
+def transformer_xl_takes_cosines_for_sines(patch):
+    wrapped(patch, TransformerXL, "_tables", lambda tables, *_: tables[::-1])
+
+
+@fault("attend: cope", "arrival: cope")
+def cope_counts_what_is_hidden(patch):
+    original = CoPE._counts
+    patch.setattr(CoPE, "_counts", lambda self, q, k, q_at, k_at, visible: original(self, q, k, q_at, k_at, None))
+
+
 @fault("sinusoidal: formula", "marian: sinusoids")
 def sines_and_cosines_swapped(patch):
     wrapped(patch, sinusoids, "cos_sin", lambda tables, *_: (tables[1], tables[0]))
@@ -316,13 +327,14 @@ def sinusoids_too_large(patch):
 
 @fault("sinusoidal: shift")
 def the_shift_moves_back(patch):
-    wrapped(patch, sinusoids, "_frequencies", lambda w, owner, *_: -w if owner == "sinusoidal_shift" else w)
+    original = absolute.sinusoidal_shift
+    patch.setattr(absolute, "sinusoidal_shift", lambda offset, dim, **form: original(-offset, dim, **form))
 
 
 @fault("sinusoidal: formula")
 def one_grid_for_both(patch):
-    original = sinusoids._frequencies
-    patch.setattr(sinusoids, "_frequencies", lambda owner, dim, base, grid: original(owner, dim, base, "vaswani"))
+    original = sinusoids.sinusoidal_frequencies
+    patch.setattr(sinusoids, "sinusoidal_frequencies", lambda dim, *, base, grid: original(dim, base=base))
 
 
 @fault("learned: maximum")
@@ -342,7 +354,11 @@ def positions_at_the_input_off_by_one_after_a_cache(patch):
     "arrival: rotary, dynamic",
     "arrival: alibi",
     "arrival: t5",
+    "arrival: kerple",
+    "arrival: sandwich",
+    "arrival: fire",
     "arrival: shaw",
+    "arrival: transformer-xl",
 )
 def positions_of_queries_off_by_one_after_a_cache(patch):
     def earlier(places, queries, keys, *_):

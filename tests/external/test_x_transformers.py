@@ -14,7 +14,7 @@ from x_transformers.x_transformers import (
     ScaledSinusoidalEmbedding,
 )
 
-from ropewalk import ALiBi, Kerple, Learned, Rotary, Sandwich, Sinusoidal, T5Bias, attend, positions
+from ropewalk import ALiBi, CoPE, Kerple, Learned, Rotary, Sandwich, Sinusoidal, T5Bias, attend, positions
 
 DIM, WIDTH = 48, 16
 CAUSAL = pytest.mark.parametrize("causal", [True, False])
@@ -121,6 +121,18 @@ def test_softcap_and_bias_come_in_the_other_order():
     theirs = peer(x, rel_pos=AlibiPositionalBias(8))
     result = ours(peer, x, causal=True, encoding=ALiBi(8), softcap=3.0)
     assert (result - theirs).abs().max() > 0.05 * theirs.abs().max()
+
+
+@pytest.mark.parametrize("max_position", [1, 4, 16, 100])
+def test_cope(max_position):
+    """Gates of scaled logits over what the mask leaves, and q . e that is not scaled; here in a padded batch."""
+    peer = peer_attention(causal=True, use_cope=True, cope_max_pos=max_position)
+    x, table = sample(2, TOKENS, DIM), peer.attend.cope.pos_emb
+    encoding = CoPE(WIDTH, max_position)
+    encoding.weight.data = table.data.clone()
+    result = ours(peer, x, causal=True, encoding=encoding, key_mask=REAL)
+    inputs = [x, *(weight for weight in of(peer) if weight is not table)]
+    assert_same(result, peer(x, mask=REAL), inputs, pairs=[(encoding.weight, table)], real=REAL)
 
 
 @pytest.mark.parametrize("offset", [0, 6])

@@ -7,6 +7,7 @@ import torch
 
 from ropewalk import (
     ALiBi,
+    CoPE,
     Fire,
     Kerple,
     Learned,
@@ -17,12 +18,14 @@ from ropewalk import (
     Shaw,
     Sinusoidal,
     T5Bias,
+    TransformerXL,
     positions,
 )
 from ropewalk.functional import sinusoidal_product
 from ropewalk.modules import DistanceBias
 from ropewalk.testing import rotate_complex
 
+Q = torch.ones(1, 2, 3, 8)
 Q_AT, K_AT = torch.tensor([3, 0, 7]), torch.tensor([0, 1, 3, 8])
 
 
@@ -150,6 +153,30 @@ def test_shaw_is_asymmetric_where_asked():
     assert Shaw(2, 3, values=False).relation_values(torch.ones(1, 1, 3, 4), Q_AT, K_AT) is None
 
 
+def test_transformer_xl_knows_the_past_from_the_future():
+    """A query of zeros and no u: what is left is v . W r, with W such that r's first sine and cosine add up."""
+    encoding = TransformerXL(2, heads=1, dim=4)
+    with torch.no_grad():
+        encoding.content_bias.zero_()
+        encoding.distance_bias.copy_(torch.tensor([[1.0, 0.0]]))
+        encoding.weight.copy_(torch.tensor([[1.0, 0.0, 1.0, 0.0], [9.0, 9.0, 9.0, 9.0]]))
+    found = encoding.relation(torch.zeros(1, 1, 3, 2), torch.ones(1, 1, 4, 2), Q_AT, K_AT)[0]
+    torch.testing.assert_close(found.detach(), by_hand(lambda _, i, j: math.sin(i - j) + math.cos(i - j), 1))
+
+
+def test_cope_counts_by_position_what_is_seen():
+    """Gates of 1/2 each, from a query that meets keys of 0, and vectors that say their number."""
+    encoding = CoPE(4, max_position=3)
+    with torch.no_grad():
+        encoding.weight.copy_(torch.arange(3.0)[:, None] / 2)
+    places, visible = torch.tensor([5, 2, 9, 5, 0, 7]), torch.tensor([True, True, True, True, True, False])
+    found = encoding.relation(torch.ones(1, 1, 1, 4), torch.zeros(1, 1, 6, 4), torch.tensor([8]), places, visible)
+    # From 8 back: 7 is hidden, 5 stands there twice, then 2 and 0; 9 is ahead. Times 4 / 2 of q . e, and sqrt(4).
+    assert found[0, 0, 0].tolist() == [4 * n for n in (1.0, 1.5, 0.0, 1.0, 2.0, 0.0)]
+    farther = encoding.relation(torch.ones(1, 1, 1, 4), torch.zeros(1, 1, 9, 4), torch.tensor([8]), torch.arange(9))
+    assert farther[0, 0, 0].tolist() == [4 * min(n / 2, 2.0) for n in range(9, 0, -1)]
+
+
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_rotary_in_its_partial_conventions_and_backwards(layout):
     torch.manual_seed(0)
@@ -195,6 +222,8 @@ def test_input_sums_are_rounded_once():
 def test_parameters_are_counted():
     sizes = [
         T5Bias(8),
+        TransformerXL(16, 4),
+        CoPE(64, 16),
         Shaw(64, 16),
         Shaw(64, 16, values=False),
         Learned(100, 8),
@@ -204,7 +233,7 @@ def test_parameters_are_counted():
         Sinusoidal(8),
     ]
     counts = [sum(parameter.numel() for parameter in encoding.parameters()) for encoding in sizes]
-    assert counts == [256, 2 * 33 * 64, 33 * 64, 800, 0, 0, 0, 0]
+    assert counts == [256, 2 * 64 + 64 * 64, 16 * 64, 2 * 33 * 64, 33 * 64, 800, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("call", "message"), [
@@ -216,6 +245,11 @@ def test_parameters_are_counted():
     (lambda: Fire(8, 0), "hidden=0"), (lambda: Fire(8, threshold=0), "threshold=0"), (lambda: Fire(8, c=-1), "c=-1"),
     (lambda: T5Bias(8, max_distance=4), "max_distance=4"), (lambda: Shaw(0, 4), "head_dim=0"),
     (lambda: Shaw(8, -1), "max_distance=-1"), (lambda: Shaw(8, 4, 0.5), "max_future=0.5"),
+    (lambda: TransformerXL(0, 4), "head_dim=0"), (lambda: TransformerXL(8, 0), "heads=0"),
+    (lambda: TransformerXL(8, 4, 7), "dim=7 is odd"), (lambda: TransformerXL(3, 5), "dim=15 is odd"),
+    (lambda: TransformerXL(8, 4).relation(Q, Q, Q_AT, Q_AT), "queries have 2 heads of width 8.* 4 heads of width 8"),
+    (lambda: CoPE(0, 4), "head_dim=0"), (lambda: CoPE(8, 0), "max_position=0"),
+    (lambda: CoPE(16, 4).relation(Q, Q, Q_AT, Q_AT), "queries have 2 heads of width 8.* width 16"),
     (lambda: Learned(0, 8), "max_length=0"), (lambda: Learned(8, 8, offset=-1), "offset=-1"),
     (lambda: Learned(8, 8).resized(0), "max_length=0"), (lambda: Sinusoidal(0), "dim=0"),
     (lambda: Sinusoidal(8, "sin"), "order='sin'"), (lambda: Sinusoidal(8, grid="t2t"), "grid='t2t'"),

@@ -4,8 +4,10 @@ import pytest
 import torch
 from every_encoding import DIM, ENCODINGS, HEADS, WIDTH, attended, built, decoder, sample, tokens
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from ropewalk import attend
+from ropewalk import attend, positions
 from ropewalk.attention import blocks
 from ropewalk.attention.job import Job
 
@@ -53,7 +55,7 @@ def test_every_encoding_and_option(name, options, backend, monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 6, 12, 13])
-@pytest.mark.parametrize("name", ["rotary", "alibi halves", "t5", "shaw"])
+@pytest.mark.parametrize("name", ["rotary", "alibi halves", "t5", "shaw", "transformer-xl", "cope"])
 def test_blocks_of_any_size(name, rows, monkeypatch):
     for options in ("causal", "window", "placed"):
         expected = ran(name, options, "reference", kv_heads=1)
@@ -86,7 +88,28 @@ def test_without_gradients_in_float32(name, backend, monkeypatch):
             expected = attend(q, k, v, encoding=encoding, backend=backend, **options)
             small(patch, rows=2)
             found = attend(q, k, v, encoding=encoding, backend=backend, **options)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
+
+
+class Largest(TorchDispatchMode):
+    """The numbers in the largest tensor that any operation gives, views and all."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        self.numbers = max(self.numbers, *sizes, 0)
+        return result
+
+
+@pytest.mark.parametrize("name", ["shaw", "transformer-xl", "cope"])
+def test_a_relation_makes_nothing_of_all_queries_and_keys_or_of_pairs_and_width(name, monkeypatch):
+    small(monkeypatch, rows=4)
+    encoding, x, length = built(name), sample(1, 200, DIM).requires_grad_(), 200
+    with Largest() as largest:
+        attended(encoding, x, positions.arange(length).flip(0)).sum().backward()
+    assert largest.numbers <= max(HEADS * length * WIDTH, HEADS * 4 * length)
 
 
 @pytest.mark.parametrize("name", ["nope", "alibi", "t5", "shaw"])

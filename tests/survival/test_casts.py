@@ -159,7 +159,7 @@ def test_a_decoder_in_low_precision_says_what_it_said(name, how):
     assert wrong < 0.05, f"{wrong:.3f} of the logits' spread"
 
 
-@pytest.mark.parametrize("name", [name for name in ENCODINGS if name != "nope"])
+@pytest.mark.parametrize("name", [name for name in ENCODINGS if name not in ("nope", "cope")])  # see the order alone
 def test_that_spread_tells_positions_apart(name):
     model, said = decoder(built(name)), tokens(2, 12)
     one, other = model(said, positions.arange(12)), model(said, 3 * positions.arange(12))

@@ -50,7 +50,7 @@ def test_positions_enter_once_however_many_layers_share_the_encoding():
     torch.testing.assert_close(run(tokens(2, 9)), model(tokens(2, 9)), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["rotary dynamic ntk", "shaw"])
+@pytest.mark.parametrize("name", ["rotary dynamic ntk", "shaw", "transformer-xl", "cope"])
 def test_given_positions_and_a_mask(name):
     """Positions of each row, and whoever is padding: still no look at a value."""
     model = decoder(built(name), layers=1)
@@ -62,7 +62,7 @@ def test_given_positions_and_a_mask(name):
     assert counter.frame_count <= 2
 
 
-@pytest.mark.parametrize("name", ["rotary", "t5", "shaw"])
+@pytest.mark.parametrize("name", ["rotary", "t5", "shaw", "transformer-xl", "cope"])
 def test_gradients(name):
     """Through the graphs that a compiler differentiates."""
     model, twin = decoder(built(name), layers=1), decoder(built(name), layers=1)
@@ -74,7 +74,8 @@ def test_gradients(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "backend"), [("rotary", "reference"), ("alibi", "auto"), ("t5", "auto"), ("shaw", "auto")]
+    ("name", "backend"),
+    [("rotary", "reference"), ("alibi", "auto"), ("t5", "auto"), ("shaw", "auto"), ("cope", "auto")],
 )
 def test_several_blocks_of_queries(name, backend, monkeypatch):
     """What lengths of thousands bring, forward and backward, at a length that is not the first."""
@@ -92,7 +93,7 @@ def test_several_blocks_of_queries(name, backend, monkeypatch):
         torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["rotary dynamic ntk", "alibi", "shaw"])
+@pytest.mark.parametrize("name", ["rotary dynamic ntk", "alibi", "shaw", "transformer-xl", "cope"])
 def test_with_every_number_a_symbol(name):
     """dynamic=True, which makes symbols of options such as softcap too."""
     encoding = built(name)

@@ -44,7 +44,7 @@ def test_layers_that_share_an_encoding(name, strict):
         torch.testing.assert_close(program(tokens(2, length)), model(tokens(2, length)), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["rotary dynamic ntk", "t5", "shaw"])
+@pytest.mark.parametrize("name", ["rotary dynamic ntk", "t5", "shaw", "transformer-xl", "cope"])
 def test_lengths_of_thousands(name):
     """Those at which eager takes queries in blocks."""
     model = decoder(built(name), layers=1).eval()

@@ -100,7 +100,9 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("name", ["nope", "rotary", "rotary trailing", "alibi", "t5", "shaw", "shaw keys only"])
+@pytest.mark.parametrize(
+    "name", ["nope", "rotary", "rotary trailing", "alibi", "t5", "shaw", "shaw keys only", "transformer-xl", "cope"]
+)
 def test_gradients_are_those_of_finite_differences(name, options):
     """float64, with sinks, a window, a cap, fewer key heads, and in the first row a query that sees no key."""
     encoding = built(name).double()

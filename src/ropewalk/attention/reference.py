@@ -23,15 +23,16 @@ def reference(job: Job) -> Tensor:
 
 
 def _weights(job: Job, q: Tensor, k: Tensor) -> Tensor:
-    logits = _per_group(q, k.mT)
+    logits, visible = _per_group(q, k.mT), job.sight.visible()
     if "relation" in job.encoding.doors:
         keys = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
-        relation = job.encoding.relation(q, keys, job.sight.q_positions, job.sight.k_positions)
+        where = job.sight.q_positions, job.sight.k_positions
+        relation = job.encoding.relation(q, keys, *where, visible=visible)
         logits = logits if relation is None else logits + relation
     logits = logits * job.scale
     if job.softcap is not None:
         logits = job.softcap * torch.tanh(logits / job.softcap)
-    bias, visible = job.bias(), job.sight.visible()
+    bias = job.bias()
     if bias is not None:
         logits, hidden = logits + bias.to(logits.dtype), bias.isneginf()
         visible = ~hidden if visible is None else visible & ~hidden

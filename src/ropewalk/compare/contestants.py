@@ -11,7 +11,21 @@ from pathlib import Path
 
 from ropewalk._errors import RopewalkError
 from ropewalk.compare.protocol import Protocol
-from ropewalk.modules import ALiBi, Encoding, Fire, Kerple, Learned, NoPE, Rotary, Sandwich, Shaw, Sinusoidal, T5Bias
+from ropewalk.modules import (
+    ALiBi,
+    CoPE,
+    Encoding,
+    Fire,
+    Kerple,
+    Learned,
+    NoPE,
+    Rotary,
+    Sandwich,
+    Shaw,
+    Sinusoidal,
+    T5Bias,
+    TransformerXL,
+)
 from ropewalk.scaling import Proportional
 
 
@@ -24,12 +38,14 @@ class Contestant:
 
 
 # Distances that are told apart scale with the training length as in the papers' models: T5 512 to 128, Shaw 64 to 16;
-# T5's is twice that, since below 16 all of its buckets are exact.
+# T5's is twice that, since below 16 all of its buckets are exact. CoPE counts as far as Shaw tells apart.
 CONTESTANTS: dict[str, Contestant] = {
     "none": Contestant(lambda p: NoPE()),
     "sinusoidal": Contestant(lambda p: Sinusoidal(p.dim)),
     "learned": Contestant(lambda p: Learned(p.longest, p.dim)),  # rows past the training length stay as they start
     "shaw": Contestant(lambda p: Shaw(p.head_dim, max_distance=p.length // 4)),
+    "transformer-xl": Contestant(lambda p: TransformerXL(p.head_dim, p.heads, p.dim)),
+    "cope": Contestant(lambda p: CoPE(p.head_dim, max_position=p.length // 4)),
     "t5": Contestant(lambda p: T5Bias(p.heads, max_distance=max(17, p.length // 2))),
     "alibi": Contestant(lambda p: ALiBi(p.heads)),
     "kerple": Contestant(lambda p: Kerple(p.heads)),

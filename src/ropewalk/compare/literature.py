@@ -87,6 +87,33 @@ LITERATURE: dict[str, Literature] = {
         choose="short sequences where near order matters and speed does not, as in speech models",
         reported="no published number is known to us",
     ),
+    "transformer-xl": Literature(
+        title="Transformer-XL",
+        paper="Dai et al. 2019, arXiv 1901.02860",
+        acts="added to the logits: query and a bias times the distance's sinusoid, projected; another times the key",
+        learnable="yes: a projection for each head, and two biases a head",
+        used_by="Transformer-XL, XLNet, Funnel Transformer; speech encoders: FastSpeech2 Conformer, Parakeet, "
+        "Wav2Vec2-Conformer",
+        pros="no distance is clipped, and what one is worth depends on the query; perplexity 18.3 on WikiText-103, "
+        "the best of its time, with its memory of earlier segments (arXiv 1901.02860, abstract)",
+        cons="no fused kernel runs it; sinusoids of distances past the trained ones were never seen; its published "
+        "gains come with that memory, which is no encoding",
+        choose="loading its checkpoints; speech encoders of that family",
+        reported="no published perplexity by length is known to us; with its memory it depends on words 450 % farther "
+        "back than a Transformer without (arXiv 1901.02860, abstract)",
+    ),
+    "cope": Literature(
+        title="CoPE",
+        paper="Golovneva et al. 2024, arXiv 2405.18719",
+        acts="added to the logits: query times a vector of how many keys the query's gates have counted",
+        learnable="yes: a vector for each count up to a maximum, shared by the heads",
+        used_by="no public model is known to us",
+        pros="can count words or sentences instead of tokens; solves selective copying, counting and Flip-Flop tasks "
+        "where other encodings fail (arXiv 2405.18719, abstract)",
+        cons="a sum over keys for every query, which no fused kernel runs; counts past the maximum look alike",
+        choose="small models whose task is to count or to address the n-th of a kind",
+        reported="no published perplexity by length is known to us",
+    ),
     "t5": Literature(
         title="T5 buckets",
         paper="Raffel et al. 2019, arXiv 1910.10683",

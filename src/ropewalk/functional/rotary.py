@@ -45,16 +45,19 @@ def inv_freq(dim: int, base: float, *, dtype: torch.dtype = torch.float64) -> Te
     return 1.0 / (base**exponents)
 
 
-def cos_sin(positions: Tensor, inv_freq: Tensor, attention_factor: float = 1.0) -> tuple[Tensor, Tensor]:
+def cos_sin(
+    positions: Tensor, inv_freq: Tensor, attention_factor: float = 1.0, *, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
     """The rotary tables, cos and sin of positions x inv_freq, each times `attention_factor`.
 
     Args:
         positions: integers, any shape [..., T].
         inv_freq: [P], or [..., P] with one row of frequencies for each row of positions.
         attention_factor: YaRN's temperature; it multiplies both tables, so logits grow by its square.
+        dtype: float32, or float64 for what is computed in it throughout.
 
     Returns:
-        cos, sin: float32 [..., T, P]. Angles, cosines and the product are in the dtype of `inv_freq`
+        cos, sin: [..., T, P]. Angles, cosines and the product are in the dtype of `inv_freq`
         and are rounded once: float64 keeps them exact to float32 rounding at position 16,000,000. They stand
         on the device of `positions`; one without float64 gets them from the CPU, the same numbers.
 
@@ -76,7 +79,7 @@ def cos_sin(positions: Tensor, inv_freq: Tensor, attention_factor: float = 1.0) 
     with full_precision(positions):
         angles = positions.to(inv_freq.dtype)[..., None] * inv_freq[..., None, :]
         cos, sin = angles.cos() * attention_factor, angles.sin() * attention_factor
-    return cos.float().to(home), sin.float().to(home)
+    return cos.to(dtype).to(home), sin.to(dtype).to(home)
 
 
 def apply_rotary(

@@ -1,6 +1,7 @@
 """nn.Module shells over `functional`, one an encoding."""
 
 from ropewalk.modules.alibi import ALiBi as ALiBi
+from ropewalk.modules.cope import CoPE as CoPE
 from ropewalk.modules.encoding import DistanceBias as DistanceBias
 from ropewalk.modules.encoding import Encoding as Encoding
 from ropewalk.modules.fire import Fire as Fire
@@ -13,3 +14,4 @@ from ropewalk.modules.sandwich import Sandwich as Sandwich
 from ropewalk.modules.shaw import Shaw as Shaw
 from ropewalk.modules.sinusoidal import Sinusoidal as Sinusoidal
 from ropewalk.modules.t5 import T5Bias as T5Bias
+from ropewalk.modules.transformer_xl import TransformerXL as TransformerXL

@@ -21,7 +21,7 @@ class Encoding(nn.Module):
     `embed`      x + p(position), before the first layer     `Sinusoidal`, `Learned`
     `rotate`     q, k -> R(position) q, R(position) k        `Rotary`
     `bias`       logits + b(query position, key position)    `ALiBi`, `T5Bias`
-    `relation`   q . a(distance) beside q . k, and values    `Shaw`
+    `relation`   q . a(distance) beside q . k, and values    `Shaw`, `TransformerXL`, `CoPE`
     ===========  ==========================================  =====================================
 
     Positions are integers, [T] or [B, T]. What an encoding learns are its parameters: no other tensor gets a gradient
@@ -63,8 +63,14 @@ class Encoding(nn.Module):
         """
         return None
 
-    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
-        """What is added to q . k before it is scaled: [B, H, T, S]; k comes with one head for each of q's."""
+    def relation(
+        self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, visible: Tensor | None = None
+    ) -> Tensor | None:
+        """What is added to q . k before it is scaled: [B, H, T, S]; k comes with one head for each of q's.
+
+        `visible` says which keys each query sees, bool [1 or B, 1, T, S], None for all: for what depends on other keys
+        than the pair's own. What is said of hidden keys is not heard.
+        """
         return None
 
     def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
@@ -77,6 +83,16 @@ def check_encoding(owner: str, given: object) -> Encoding:
     if not isinstance(given, Encoding):
         raise RopewalkError(f"{owner}: encoding={given!r} is no encoding; give an object such as Rotary(64) or NoPE()")
     return given
+
+
+def check_heads(encoding: Encoding, q: Tensor, head_dim: int, heads: int | None = None) -> None:
+    """Refuse queries [B, H, T, D] of another width, or another number of heads, than the encoding was made for."""
+    if q.shape[-1] != head_dim or heads not in (None, q.shape[1]):
+        made_for = f"width {head_dim}" if heads is None else f"{heads} heads of width {head_dim}"
+        raise RopewalkError(
+            f"{type(encoding).__name__}: queries have {q.shape[1]} heads of width {q.shape[-1]}, and it was made for "
+            f"{made_for}; make it for the model's"
+        )
 
 
 def _overrides(kind: type, name: str) -> bool:
@@ -137,7 +153,9 @@ class ClippedRelation(Encoding):
         """Those added to keys, and to values or None: [distances, D], from the far past on."""
         raise NotImplementedError
 
-    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+    def relation(
+        self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, visible: Tensor | None = None
+    ) -> Tensor:
         """q . a, each query's products with all vectors gathered by distance."""
         keys = float32(self.vectors()[0], q.device).to(q.dtype)
         with full_precision(q):

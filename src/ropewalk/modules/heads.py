@@ -73,9 +73,12 @@ class _Heads(Encoding):
         potential = self.all_heads.potential(positions)
         return None if potential is None else self._cut(potential, -2)
 
-    def relation(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:
+    def relation(
+        self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor, visible: Tensor | None = None
+    ) -> Tensor | None:
         """The others' queries and keys are zeros, which costs what all heads cost."""
-        relation = self.all_heads.relation(self._among_all(q), self._among_all(k), q_positions, k_positions)
+        q, k = self._among_all(q), self._among_all(k)
+        relation = self.all_heads.relation(q, k, q_positions, k_positions, visible)
         return None if relation is None else self._cut(relation, -3)
 
     def relation_values(self, weights: Tensor, q_positions: Tensor, k_positions: Tensor) -> Tensor | None:

@@ -14,6 +14,8 @@ COLOURS = {
     "sinusoidal": "#937860",
     "learned": "#c44e52",
     "shaw": "#8172b3",
+    "transformer-xl": "#5d4a9c",
+    "cope": "#b39ddb",
     "t5": "#2e8b57",
     "alibi": "#e07b28",
     "kerple": "#b5651d",

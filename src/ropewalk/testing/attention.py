@@ -11,18 +11,20 @@ def attend_densely(
     *,
     visible: Tensor | None = None,
     bias: Tensor | None = None,
+    relation: Tensor | None = None,
     key_offsets: Tensor | None = None,
     value_offsets: Tensor | None = None,
     scale: float | None = None,
     softcap: float | None = None,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """weights = softmax(cap(scale q . (k + key_offsets)) + bias), output = weights . (v + value_offsets).
+    """weights = softmax(cap(scale (q . (k + key_offsets) + relation)) + bias), output = weights . (v + value_offsets).
 
     Args:
         q, k, v: [B, H, T, D], [B, K, S, D], [B, K, S, V], rotated already where rotation is meant.
         visible: bool, broadcast to [B, H, T, S]; a query that sees nothing gets zeros.
         bias: added to the scaled logits, broadcast to [B, H, T, S].
+        relation: added to q . k, broadcast to [B, H, T, S].
         key_offsets, value_offsets: [T, S, D] and [T, S, V], what Shaw et al. 2018 write in equations 3 and 4.
         scale: D^-0.5 where left out.
         softcap: c tanh(logits / c), before the bias.
@@ -39,6 +41,8 @@ def attend_densely(
     logits = torch.einsum("bhid,bhjd->bhij", q, k)
     if key_offsets is not None:
         logits = logits + torch.einsum("bhid,ijd->bhij", q, key_offsets.double())
+    if relation is not None:
+        logits = logits + relation.double()
     logits = logits * (q.shape[-1] ** -0.5 if scale is None else scale)
     if softcap is not None:
         logits = softcap * (logits / softcap).tanh()

@@ -6,7 +6,21 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from ropewalk.modules import ALiBi, Encoding, Fire, Kerple, Learned, NoPE, Rotary, Sandwich, Shaw, Sinusoidal, T5Bias
+from ropewalk.modules import (
+    ALiBi,
+    CoPE,
+    Encoding,
+    Fire,
+    Kerple,
+    Learned,
+    NoPE,
+    Rotary,
+    Sandwich,
+    Shaw,
+    Sinusoidal,
+    T5Bias,
+    TransformerXL,
+)
 from ropewalk.scaling import DynamicNTK, YaRN
 from ropewalk.verify.samples import sample
 
@@ -26,8 +40,10 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "sandwich": lambda: Sandwich(HEADS),
     "fire": lambda: Fire(HEADS, threshold=6.0),
     "shaw": lambda: Shaw(WIDTH, max_distance=4),
+    "transformer-xl": lambda: TransformerXL(WIDTH, HEADS),
+    "cope": lambda: CoPE(WIDTH, max_position=4),
 }
-RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "kerple", "sandwich", "fire", "shaw")
+RELATIVE = tuple(name for name in MAKERS if name not in ("no encoding", "sinusoidal", "learned", "fire"))
 
 
 def built(name: str) -> Encoding:

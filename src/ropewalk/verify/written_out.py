@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.attention import attend
-from ropewalk.modules import ALiBi, Encoding, NoPE, Rotary, Shaw, T5Bias
+from ropewalk.modules import ALiBi, CoPE, Encoding, NoPE, Rotary, Shaw, T5Bias, TransformerXL
 from ropewalk.testing import rotate_complex
 from ropewalk.verify.biases import bucket
 from ropewalk.verify.check import Check
@@ -19,6 +20,7 @@ from ropewalk.verify.samples import apart, plain_inv_freq, sample
 HEADS, GROUPS, TOKENS, WIDTH = 12, 4, 20, 16
 PLACES = 6 * torch.arange(TOKENS)  # far enough for T5's last buckets
 Bias = Callable[[int, int], float]  # of a head and a distance, key - query
+Relation = Callable[[int, int, int], float]  # of a head, a query and a key
 Vector = Callable[[int], Tensor]  # of a distance
 Sees = Callable[[int, int], bool]  # of a query and a key
 
@@ -42,17 +44,19 @@ def written_out(
     v: Tensor,
     *,
     bias: Bias = lambda head, ahead: 0.0,
+    relation: Relation = lambda head, i, j: 0.0,
     beside_key: Vector = lambda ahead: torch.zeros(WIDTH),
     beside_value: Vector = lambda ahead: torch.zeros(WIDTH),
     sees: Sees = lambda i, j: j <= i,
 ) -> Tensor:
-    """softmax(q . (k + a) / sqrt(D) + bias) over the keys that a query sees, times (v + b)."""
+    """softmax((q . (k + a) + relation) / sqrt(D) + bias) over the keys that a query sees, times (v + b)."""
     rows = []
     for head, i in product(range(HEADS), range(TOKENS)):
         group, out, total = head * GROUPS // HEADS, torch.zeros(WIDTH, dtype=torch.float64), 0.0
         for j in (j for j in range(TOKENS) if sees(i, j)):
             ahead = int(PLACES[j] - PLACES[i])
-            logit = (q[0, head, i] @ (k[0, group, j] + beside_key(ahead))).item() / WIDTH**0.5 + bias(head, ahead)
+            logit = (q[0, head, i] @ (k[0, group, j] + beside_key(ahead))).item() + relation(head, i, j)
+            logit = logit / WIDTH**0.5 + bias(head, ahead)
             out, total = out + math.exp(logit) * (v[0, group, j] + beside_value(ahead)), total + math.exp(logit)
         rows.append(out / total if total else out)
     return torch.stack(rows).reshape(1, HEADS, TOKENS, WIDTH)
@@ -102,6 +106,42 @@ def shaw() -> float:
     return apart(attended(encoding, causal=False), want)
 
 
+def transformer_xl() -> float:
+    """Sines and cosines of each distance, projected for each head."""
+    encoding, (q, k, v) = vivid(TransformerXL(WIDTH, HEADS, dim=8), 0.3), qkv(torch.float64)
+    content, distance, weight = (learned.double() for learned in encoding.parameters())
+    weight, rates = weight.unflatten(0, (HEADS, WIDTH)), plain_inv_freq(8, 10_000.0)
+
+    @cache
+    def projected(head: int, behind: int) -> Tensor:
+        angles = behind * rates
+        return weight[head] @ torch.cat((angles.sin(), angles.cos()))
+
+    def relation(head: int, i: int, j: int) -> float:
+        by_content = content[head] @ k[0, head * GROUPS // HEADS, j]
+        by_distance = (q[0, head, i] + distance[head]) @ projected(head, int(PLACES[i] - PLACES[j]))
+        return (by_content + by_distance).item()
+
+    return apart(attended(encoding, causal=False), written_out(q, k, v, relation=relation, sees=lambda i, j: True))
+
+
+def cope() -> float:
+    """Gates added up key by key; every third key is hidden and does not count."""
+    encoding, (q, k, v) = vivid(CoPE(WIDTH, max_position=5), 0.5), qkv(torch.float64)
+    vectors, hidden = encoding.weight.double(), torch.arange(TOKENS) % 3 == 1
+
+    def relation(head: int, i: int, j: int) -> float:
+        keys, query = k[0, head * GROUPS // HEADS], q[0, head, i]
+        seen = (t for t in range(j, i + 1) if not hidden[t])
+        counted = min(sum(1 / (1 + math.exp(-(query @ keys[t]).item() / WIDTH**0.5)) for t in seen), 4.0)
+        below, above = math.floor(counted), math.ceil(counted)
+        share = counted - below
+        return WIDTH**0.5 * (query @ (share * vectors[above] + (1 - share) * vectors[below])).item()
+
+    want = written_out(q, k, v, relation=relation, sees=lambda i, j: j <= i and not bool(hidden[j]))
+    return apart(attended(encoding, key_mask=~hidden[None]), want)
+
+
 def sight() -> float:
     """A window of 5, padding and two documents at once; the first query of the second sees nothing."""
     real, documents = torch.arange(TOKENS) % 10 != 2, (torch.arange(TOKENS) >= 12).long()
@@ -128,5 +168,11 @@ CHECKS = (
     ),
     _check("t5, both ways", "Without a mask past and future have buckets of their own.", lambda: t5(both=True)),
     _check("shaw", "A vector for each clipped distance, past and future, is added to keys and values.", shaw),
+    _check(
+        "transformer-xl",
+        "The sinusoid of the distance, projected, meets query and bias; another bias meets the key.",
+        transformer_xl,
+    ),
+    _check("cope", "q meets the vector at the gates' sum over what is seen from a key up to the query.", cope),
     _check("who sees whom", "Window, padding and packed documents hide what they should, and nothing else.", sight),
 )
