@@ -24,7 +24,7 @@ help:
 	@echo "make test-4.57  what we write, in transformers 4.57 as in 5: frequencies and logits; in an environment of its own"
 	@echo "make test-kernels  all of make test with the kernels and without them, and the kernels' own under the address sanitizer"
 	@echo "make test-triton  the GPU's kernel in Triton's interpreter, in an environment of its own"
-	@echo "make test-browser  the report's page in Chromium, where one is installed"
+	@echo "make test-browser  the report's page and the explorer's in Chromium, where one is installed"
 	@echo "make test-peers  torchtune's rotary, in an environment of its own"
 	@echo "make train      train the model that ships anew (half an hour)"
 
@@ -41,7 +41,7 @@ test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-browser: $(STAMP)
-	$(BIN)/pytest tests/report/test_browser.py
+	$(BIN)/pytest tests/report/test_browser.py tests/explorer/test_browser.py
 
 test-kernels: $(STAMP)
 	ROPEWALK_KERNELS=off $(BIN)/pytest -n 2 --dist loadfile -m "not slow"

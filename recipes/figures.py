@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ropewalk import plots, positions
 from ropewalk.bench.table import markdown
+from ropewalk.explorer.comparison import kept
 from ropewalk.functional import sinusoidal
 from ropewalk.report.html import frequencies
 from ropewalk.report.svg import svg
@@ -15,7 +16,7 @@ TABLE = re.compile(r"(?P<comment><!-- (?P<short>short, )?made from (?P<path>\S+)
 
 
 def main() -> None:
-    """Leave the pictures of docs/, and the speed tables."""
+    """Leave the pictures of docs/, the speed tables, and what the explorer shows of the comparison."""
     report = json.loads((ROOT / "benchmarks/results/extend-shipped-1024.json").read_text())
     drawn = {
         "curves": plots.curves(report),
@@ -26,6 +27,10 @@ def main() -> None:
         figure.savefig(ROOT / f"docs/{name}.png", dpi=110)
     result = json.loads((ROOT / "benchmarks/results/speed-cpu.json").read_text())
     (ROOT / "docs/speed.svg").write_text(svg(plots.speed(result)))
+    compared = json.loads((ROOT / "benchmarks/results/comparison-plays.json").read_text())
+    (ROOT / "src/ropewalk/explorer/comparison.json").write_text(
+        json.dumps(kept(compared), separators=(",", ":")) + "\n"
+    )
     for page in ("README.md", "docs/speed.md"):
         path = ROOT / page
         path.write_text(TABLE.sub(_filled, path.read_text()))

@@ -11,15 +11,19 @@ from ropewalk import (
     CoPE,
     DynamicNTK,
     Encoding,
+    Fire,
+    Kerple,
     Learned,
     NoPE,
     Rotary,
+    Sandwich,
     Shaw,
     Sinusoidal,
     T5Bias,
     TransformerXL,
     YaRN,
     attend,
+    for_heads,
     positions,
 )
 from ropewalk.functional import t5
@@ -45,6 +49,11 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "alibi halves": lambda: ALiBi(HEADS, form="halves"),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=30),
     "t5 bidirectional": lambda: T5Bias(HEADS, buckets=8, max_distance=30, bidirectional=True),
+    "kerple": lambda: Kerple(HEADS),
+    "kerple power": lambda: Kerple(HEADS, "power"),
+    "sandwich": lambda: Sandwich(HEADS, dim=32),
+    "fire": lambda: Fire(HEADS, hidden=8, threshold=60.0, c=0.4),
+    "t5 heads": lambda: for_heads(T5Bias(7, buckets=8, max_distance=30), 2, 6, of=7),
     "shaw": lambda: Shaw(WIDTH, max_distance=5),
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
     "transformer-xl": lambda: TransformerXL(WIDTH, HEADS, dim=24),
@@ -52,10 +61,12 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
 }
 ADDED = [name for name in ENCODINGS if name.startswith(("sinusoidal", "learned"))]
 RELATIVE = [name for name in ENCODINGS if name not in ADDED]
+SHIFTED = [name for name in RELATIVE if name != "fire"]  # those that see distances alone, wherever a text stands
+COMPUTED = ("kerple", "fire")  # from parameters, not looked up among them: with those in float64 they are float64's
 
 
 def sample(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def vivid(module: nn.Module, size: float = 0.5) -> Any:

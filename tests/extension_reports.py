@@ -89,7 +89,7 @@ def old() -> dict[str, Any]:
 
 
 def quick(names: tuple[str, str] = ("linear", "yarn")) -> dict[str, Any]:
-    """A screening: the gapped probe and no full pass."""
+    """A screening: the probe and no full pass."""
     report = made(names)
     nothing = {
         "buckets": [],
@@ -102,11 +102,13 @@ def quick(names: tuple[str, str] = ("linear", "yarn")) -> dict[str, Any]:
     for one in report["methods"]:
         one |= nothing
         del one["retrieval"]
-    spans = [{"span": span, "nll": 2.5 + span / 1000, "excess": span / 1000, "stderr": 0.0171} for span in (64, 256)]
+    parts = [{"end": end, "nll": 2.5 + end / 1000, "windowed": 2.5} for end in (208, 256)]
     probed = [
         {
             "method": name,
-            "spans": spans,
+            "parts": parts,
+            "excess": 0.232,
+            "excess_stderr": 0.0171,
             "short_cost": 0.0234,
             "short_cost_stderr": 0.001,
             "behind_best": {"value": 0.5 - n / 2, "stderr": 0.01},
@@ -114,7 +116,7 @@ def quick(names: tuple[str, str] = ("linear", "yarn")) -> dict[str, Any]:
         }
         for n, name in enumerate(names)
     ]
-    probe = {"protocol": {"tokens": 1536, "head": 512}, "methods": probed}
+    probe = {"protocol": {"length": 256, "end": 64}, "methods": probed}
     nothing = {"config": None, "verified": None, "readers": None}
     confirm = "ropewalk extend MODEL --to 256 --out DIR"
     return report | nothing | {"chosen": names[1], "quick": True, "probe": probe, "confirm": confirm}

@@ -20,7 +20,7 @@ ARROWS = {
     "bench": {"functional", "modules", "kernels", "attention", "testing"},
     "modules": {"functional", "positions", "scaling", "kernels"},
     "attention": {"functional", "positions", "modules"},
-    "checkpoints": {"functional", "scaling", "modules", "kernels"},
+    "checkpoints": {"functional", "positions", "scaling", "modules", "kernels", "attention"},
     "models": {"positions", "modules", "attention", "checkpoints"},
     "measure": set(),
     "plots": set(),
@@ -28,6 +28,10 @@ ARROWS = {
     "extend": {"scaling", "checkpoints", "measure", "report", "__init__"},
     "compare": {
         *("functional", "scaling", "modules", "attention", "models", "measure", "extend", "plots", "report"),
+    },
+    "explorer": {
+        *("functional", "positions", "scaling", "modules", "attention", "checkpoints", "compare", "extend"),
+        *("plots", "report"),
     },
     "testing": set(),
     "verify": {
@@ -54,6 +58,7 @@ ARROWS = {
         "plots",
         "report",
         "verify",
+        "explorer",
         "__init__",
     },
     "__main__": {"cli"},
@@ -121,6 +126,7 @@ def test_a_cold_import_brings_torch_and_nothing_heavier(module):
         "rich",
         "jinja2",
         "plotly",
+        "dash",
         "gguf",
     }
 

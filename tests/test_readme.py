@@ -5,8 +5,10 @@ import io
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,8 @@ from ropewalk.measure import LanguageModel, full_curve, gapped_loss
 
 NATIVE, TARGET = 256, 1024
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
+README, KOREAN = ROOT / "README.md", ROOT / "README.ko.md"
+ROPEWALK = str(Path(sys.executable).parent / "ropewalk")
 
 
 def blocks(language: str) -> list[str]:
@@ -41,8 +44,21 @@ def walked(tmp_path_factory) -> Path:
     """A folder in which every `ropewalk` command of the README was run, in its order."""
     folder = tmp_path_factory.mktemp("walked")
     for arguments in commands("ropewalk"):
-        subprocess.run([str(Path(sys.executable).parent / "ropewalk"), *arguments], cwd=folder, check=True)
+        if arguments == ["explore"]:
+            visit(folder)
+        else:
+            subprocess.run([ROPEWALK, *arguments], cwd=folder, check=True)
     return folder
+
+
+def visit(folder: Path) -> None:
+    """Start the local page, read it, and stop it as Ctrl-C does."""
+    command = [ROPEWALK, "explore", "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as started:
+        with urllib.request.urlopen(started.stdout.readline().split()[0]) as page:
+            assert "ropewalk explore" in page.read().decode()
+        started.send_signal(signal.SIGINT)
+        assert started.wait(30) == 130
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +94,21 @@ def test_its_examples_print_what_they_show():
         with contextlib.redirect_stdout(printed):
             exec(compile(example, "README.md", "exec"), {})
         assert printed.getvalue() == shown
+
+
+def test_korean_readers_get_the_same_commands_examples_and_figures():
+    english, korean = README.read_text(), KOREAN.read_text()
+    fences = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+    told = [re.sub(r" *#.*", "", block) for language, block in fences.findall(korean) if language == "sh"]
+    assert told == [re.sub(r" *#.*", "", block) for language, block in fences.findall(english) if language == "sh"]
+    for language, block in fences.findall(korean):
+        assert language == "sh" or f"```{language}\n{block}```" in english
+    rows = re.findall(r"^\| .*\d.*\|$", korean, re.MULTILINE)
+    assert len(rows) > 20
+    assert all(row in english for row in rows)
+    links = re.compile(r"\]\(([^)]+)\)")
+    assert set(links.findall(korean)) - {"README.md"} == set(links.findall(english)) - {"README.ko.md"}
+    assert english.count("\n## ") == korean.count("\n## ")
 
 
 def test_its_pictures_exist():

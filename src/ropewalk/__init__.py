@@ -7,17 +7,22 @@ from ropewalk import functional as functional
 from ropewalk import positions as positions
 from ropewalk._errors import RopewalkError as RopewalkError
 from ropewalk.attention import attend as attend
+from ropewalk.attention import attend_sharded as attend_sharded
 from ropewalk.modules import ALiBi as ALiBi
 from ropewalk.modules import CoPE as CoPE
 from ropewalk.modules import DistanceBias as DistanceBias
 from ropewalk.modules import Encoding as Encoding
+from ropewalk.modules import Fire as Fire
+from ropewalk.modules import Kerple as Kerple
 from ropewalk.modules import Learned as Learned
 from ropewalk.modules import NoPE as NoPE
 from ropewalk.modules import Rotary as Rotary
+from ropewalk.modules import Sandwich as Sandwich
 from ropewalk.modules import Shaw as Shaw
 from ropewalk.modules import Sinusoidal as Sinusoidal
 from ropewalk.modules import T5Bias as T5Bias
 from ropewalk.modules import TransformerXL as TransformerXL
+from ropewalk.modules import for_heads as for_heads
 from ropewalk.scaling import NTK as NTK
 from ropewalk.scaling import DynamicLinear as DynamicLinear
 from ropewalk.scaling import DynamicNTK as DynamicNTK
@@ -39,12 +44,18 @@ if TYPE_CHECKING:
     from ropewalk import checkpoints as checkpoints
     from ropewalk import models as models
     from ropewalk.checkpoints.config import from_config as from_config
+    from ropewalk.checkpoints.convert import convert as convert
+    from ropewalk.checkpoints.detect import DetectedLayout as DetectedLayout
+    from ropewalk.checkpoints.detect import detect_layout as detect_layout
     from ropewalk.checkpoints.kernel_patch import patch as patch
 else:  # hidden from type checkers, for which a module with a __getattr__ has every name
     _LATER = {
         "checkpoints": "ropewalk.checkpoints",
         "models": "ropewalk.models",
         "from_config": "ropewalk.checkpoints.config",
+        "convert": "ropewalk.checkpoints.convert",
+        "DetectedLayout": "ropewalk.checkpoints.detect",
+        "detect_layout": "ropewalk.checkpoints.detect",
         "patch": "ropewalk.checkpoints.kernel_patch",
     }
 

@@ -187,6 +187,7 @@ CASES: dict[str, tuple] = {
     "model-type-unknown": ({**LLAMA, "model_type": "chatglm"}, LLAMA),
     "model-type-without-rule": ({**BERT, "model_type": "vit"}, BERT),
     "part-unknown": ({**VL, "model_type": "qwen2_vl"}, {"model_type": "qwen2_vl", "vision_config": {"depth": 1}}),
+    "pairing-unread": ({**LLAMA, "rope_interleave": True}, {**LLAMA, "rope_interleave": False}),
     "part-read": ({"model_type": "qwen2_vl", "text_config": FITTING}, FITTING),
     "assumed": (without(LLAMA, "rope_theta"), LLAMA),
 }

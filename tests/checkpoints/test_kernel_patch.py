@@ -10,8 +10,8 @@ from ropewalk._errors import VerificationError
 SMALL = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1,
          "eos_token_id": 2}  # fmt: skip
-HEADS = {kind: {"head_dim": 8} for kind in ("qwen3", "gemma", "gemma2")}
-KINDS = ("llama", "mistral", "qwen2", *HEADS, "phi3", "starcoder2", "olmo", "cohere", "smollm3", "granite")
+HEADS = {kind: {"head_dim": 8} for kind in ("qwen3", "gemma", "gemma2", "glm")}
+KINDS = ("llama", "mistral", "qwen2", *HEADS, "phi3", "starcoder2", "olmo", "cohere", "smollm3", "granite", "glm")
 
 
 def made(kind, **more):
@@ -40,12 +40,10 @@ def test_the_logits_stay_and_so_does_what_a_cache_writes(kind):
 
 
 def test_our_rotation_is_the_one_that_runs(monkeypatch):
-    from ropewalk.checkpoints import kernel_patch
+    from ropewalk.checkpoints import pairing
 
     model, other, called = made("llama"), made("llama"), []
-    monkeypatch.setattr(
-        kernel_patch, "rotate", lambda *a, _run=kernel_patch.rotate, **k: called.append(1) or _run(*a, **k)
-    )
+    monkeypatch.setattr(pairing, "rotate", lambda *a, _run=pairing.rotate, **k: called.append(1) or _run(*a, **k))
     patched = patch(model)
     called.clear()
     logits(other)

@@ -88,11 +88,11 @@ def test_measure_probe(ropewalk, tiny, prose):
     arguments = ["measure", tiny, "--text", prose, "--length", 128, "--documents", 2, "--probe", "--method"]
     printed = json.loads(ropewalk(*arguments, "yarn", "--json").out)
     assert [row["method"] for row in printed["probe"]["methods"]] == ["none", "yarn"]
-    assert [entry["span"] for entry in printed["probe"]["methods"][1]["spans"]] == [64, 96, 128]
+    assert [part["end"] for part in printed["probe"]["methods"][1]["parts"]] == [104, 112, 120, 128]
     assert "yarn" in ropewalk(*arguments, "yarn").out
     refused = ropewalk(*arguments, "crop")
     assert refused.code == 2
-    assert "no gap to probe" in refused.err
+    assert "nothing to probe" in refused.err
 
 
 def test_extend_quick(ropewalk, tiny, prose, tmp_path):

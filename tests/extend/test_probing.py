@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from ropewalk import from_config
+from ropewalk import RopewalkError, from_config
 from ropewalk.checkpoints.load import load
+from ropewalk.checkpoints.tokenizer import Tokenizer
 from ropewalk.extend import extend, plan, scaling_for
+from ropewalk.extend.measuring import prepare
 from ropewalk.extend.plan import Plan
-from ropewalk.extend.probing import Probed, Probing, probe_result
-from ropewalk.measure import Documents, LanguageModel, gapped_loss
+from ropewalk.extend.probing import Probed, Probing, probe, probe_result
+from ropewalk.measure import Documents, LanguageModel, token_losses
 from ropewalk.report.html import render
 from ropewalk.report.words import verdict
 
@@ -31,34 +34,92 @@ def report(tiny, prose, tmp_path_factory):
     return made
 
 
-def test_it_is_the_gapped_loss_under_the_frequencies_of_the_span(tiny, report, prose):
-    """Against the public function, on a model whose frequencies are set here."""
-    from ropewalk.checkpoints.patch import scaled
-    from ropewalk.checkpoints.tokenizer import Tokenizer
-
-    checkpoint = load(tiny)
-    model = LanguageModel(checkpoint.hidden, checkpoint.head)
+def test_short_text_and_the_end_are_what_the_model_reads_under_each_method(tiny, report, prose):
+    """Against the model's own passes: windows of 16 and the one before, masked by hand, then the end by one pass whose
+    keys of the beginning are those of the windows, turned from their un-rotated products."""
+    probing = report["probe"]
+    rows = {row["method"]: row for row in probing["methods"]}
+    assert probing["protocol"]["windows"] == 16
+    assert probing["protocol"]["end"] == 64
+    model, spec = load(tiny).model, from_config(tiny)
     tokens = Tokenizer.load(tiny).encode(prose.read_text())
-    starts = [int(source.split("@")[1]) for source in report["probe"]["protocol"]["sources"]]
-    passages = torch.stack([tokens[start : start + 64] for start in starts])
-    plain = gapped_loss(model, passages, 64, head=21)
-    rows = {row["method"]: row for row in report["probe"]["methods"]}
-    assert [entry["span"] for entry in rows["yarn"]["spans"]] == [64, 160, 256]
-    for name in ("yarn", "dynamic"):
-        for entry in rows[name]["spans"]:
-            length = entry["span"] if name == "dynamic" else 256
-            layer = checkpoint.spec.extended(scaling_for(name, 4.0, 64), 256).layers[0]
-            with scaled(checkpoint.model, layer.rotary(numerics="float32").frequencies(length)):
-                want = gapped_loss(model, passages, entry["span"], head=21)
-            assert entry["nll"] == pytest.approx(want, abs=1e-6)
-            assert entry["excess"] == pytest.approx(want - plain, abs=1e-6)
-    assert rows["none"]["short_nll"] == pytest.approx(plain, abs=1e-6)
+    starts = [int(source.split("@")[1]) for source in probing["protocol"]["sources"]]
+    documents = torch.stack([tokens[start : start + 256] for start in starts])
+    for name in ("none", "yarn", "dynamic"):
+        scaling = None if name == "none" else scaling_for(name, 4.0, 64)
+        rope = spec.layers[0].rotary() if scaling is None else spec.extended(scaling, 256).layers[0].rotary()
+        plain, twin = spec.layers[0].rotary(), Twin(model)
+        windowed, end = zip(*(twin.read(row[None], 16, 64, plain, rope) for row in documents), strict=True)
+        assert rows[name]["score"] == pytest.approx(np.mean(end), abs=1e-5)
+        assert rows[name]["excess"] == pytest.approx(np.mean(end) - np.mean(windowed), abs=1e-5)
+        for part, found in enumerate(rows[name]["parts"]):
+            assert found["end"] == 192 + 16 * (part + 1)
+    short = token_losses(LanguageModel(load(tiny).hidden, load(tiny).head), documents[:, :64])
+    parts = [part.nanmean(1) for part in short.tensor_split(4, dim=1)]
+    assert rows["none"]["short_nll"] == pytest.approx(torch.stack(parts).mean().item(), abs=1e-5)
     assert rows["dynamic"]["short_cost"] == 0
+
+
+class Twin:
+    """A Llama written out: attention by explicit masks and un-rotated keys, no cache."""
+
+    def __init__(self, model):
+        self.model, self.config = model.model, model.config
+        self.head = model.lm_head
+
+    def read(self, tokens, window, last, plain, rope):
+        """The mean loss of the parts of the end, having seen windows, and having seen all under `rope`."""
+        where = torch.arange(tokens.shape[1])
+        block = where // window
+        near = (where[:, None] >= where) & (block[:, None] - block <= 1)
+        states, kept = self.layers(self.model.embed_tokens(tokens), where, near, plain, None)
+        first = tokens.shape[1] - last
+        end, _ = self.layers(
+            self.model.embed_tokens(tokens[:, first:]), where[first:], where[first:, None] >= where, rope, kept
+        )
+        return self.loss(states[:, first:], tokens[:, first:]), self.loss(end, tokens[:, first:])
+
+    @torch.no_grad()
+    def layers(self, x, where, visible, rope, kept):
+        made, everywhere = [], torch.arange(visible.shape[1])
+        for index, layer in enumerate(self.model.layers):
+            y, own = layer.input_layernorm(x), layer.self_attn
+            q, k, v = (
+                p(y).unflatten(-1, (-1, own.head_dim)).transpose(1, 2) for p in (own.q_proj, own.k_proj, own.v_proj)
+            )
+            if kept is not None:
+                k, v = (
+                    torch.cat((old[:, :, : len(everywhere) - len(where)], new), 2)
+                    for old, new in zip(kept[index], (k, v), strict=True)
+                )
+            made.append((k, v))
+            q, k = rope(q, k, q_positions=where, k_positions=everywhere, length=256)
+            groups = q.shape[1] // k.shape[1]
+            logits = q @ k.repeat_interleave(groups, 1).mT / own.head_dim**0.5
+            weights = logits.masked_fill(~visible, -torch.inf).softmax(-1)
+            x = x + own.o_proj((weights @ v.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2))
+            x = x + layer.mlp(layer.post_attention_layernorm(x))
+        return self.model.norm(x), made
+
+    @torch.no_grad()
+    def loss(self, states, tokens):
+        found = torch.nn.functional.cross_entropy(self.head(states)[0, :-1], tokens[0, 1:], reduction="none")
+        parts = torch.cat((torch.tensor([torch.nan]), found)).tensor_split(4)
+        return float(np.mean([part.nanmean() for part in parts]))
+
+
+def test_a_model_whose_own_frequencies_depend_on_the_length_is_refused(prose, tiny, tmp_path):
+    model = shutil.copytree(tiny, tmp_path / "tiny")
+    config = json.loads((model / "config.json").read_text())
+    config["rope_scaling"] = {"rope_type": "dynamic", "factor": 2.0}
+    (model / "config.json").write_text(json.dumps(config))
+    made = plan(model, (prose,), 256, ("none",), quick=True)
+    with pytest.raises(RopewalkError, match="depend on the length"):
+        probe(made, *prepare(made))
 
 
 def test_a_quick_report_claims_no_length(report):
     assert report["quick"] is True
-    assert report["probe"]["protocol"]["name"] == "gapped probe"
     assert report["confirm"].startswith("ropewalk extend ")
     assert report["confirm"].endswith(f"--methods {report['chosen']}")
     for method in report["methods"]:
@@ -98,12 +159,12 @@ PLAN = Plan(Path("m"), (), from_config({
 
 
 def probing(**methods):
-    """Each method: what short text costs, and its excess on each of three passages at the one span past native."""
-    plain = np.array([1.0, 2.0, 6.0])
-    made = [Probed("none", plain, np.stack([plain, plain + 1]))]
+    """Each method: what short text costs, and the excess of its end in each of three parts of one text."""
+    plain = np.array([[1.0, 2.0, 6.0]])
+    made = [Probed("none", plain, plain + 1)]
     for name, (cost, *excess) in methods.items():
-        made.append(Probed(name, plain + cost, np.stack([plain + 50, plain + np.array(excess)])))
-    return Probing(Documents(torch.zeros(3, 64), ("a", "b", "c")), (64, 128), tuple(made))
+        made.append(Probed(name, plain + cost, plain + np.array([excess])))
+    return Probing(Documents(torch.zeros(1, 128), ("a",)), plain, tuple(made))
 
 
 def test_ranks_are_by_the_loss_past_native_and_the_choice_among_what_may_be_written():
@@ -122,13 +183,13 @@ def test_ranks_are_by_the_loss_past_native_and_the_choice_among_what_may_be_writ
     assert probing(ntk=(0.2, 0, 0, 0), dynamic=(0, 0, 0, 0)).choose(PLAN) is None
 
 
-def test_errors_are_of_differences_on_the_same_passage():
-    """How hard a passage is falls out: 0.2, 0.2 and 0.8 above the best have mean 0.4 and standard error 0.2."""
+def test_errors_are_of_differences_on_the_same_part():
+    """How hard a part is falls out: 0.2, 0.2 and 0.8 above the best have mean 0.4 and standard error 0.2."""
     found = probing(yarn=(0.0, 0.0, 0.0, 0.0), llama3=(0.1, 0.2, 0.2, 0.8))
     row = probe_result(PLAN, found)["methods"][2]
     assert row["behind_best"] == {"value": pytest.approx(0.4), "stderr": pytest.approx(0.2)}
-    assert row["spans"][1]["excess"] == pytest.approx(0.4)
-    assert row["spans"][1]["stderr"] == pytest.approx(0.2)
+    assert row["excess"] == pytest.approx(0.4)
+    assert row["excess_stderr"] == pytest.approx(0.2)
     assert row["short_cost_stderr"] == pytest.approx(0, abs=1e-12)
 
 
@@ -141,11 +202,16 @@ def test_what_is_not_told_apart_is_said():
     assert said(yarn=(0, 0, 0, 0), ntk=(0, -0.2, 0.2, 0.8)).endswith("Not told apart from it: ntk.")
 
 
-def test_passages_fit_the_native_length_and_the_documents():
-    for native, documents, want in ((8192, 48, (1536, 512, 4)), (256, 48, (256, 85, 24)), (256, 5, (256, 85, 5))):
+def test_what_is_read_fits_the_native_length_and_the_budget():
+    for native, target, documents, want in (
+        (8192, 16384, 48, (1536, 4096, 2048, 1)),
+        (256, 1024, 48, (256, 256, 64, 16)),
+        (256, 1024, 5, (256, 256, 64, 5)),
+        (8192, 131072, 9, (1536, 32768, 2048, 1)),
+    ):
         spec = from_config({**PLAN.spec.config, "max_position_embeddings": native})
-        made = Plan(Path("m"), (), spec, 2 * native, {}, documents=documents)
-        assert (made.probe_length, made.probe_head, made.passages) == want
+        made = Plan(Path("m"), (), spec, target, {}, documents=documents)
+        assert (made.probe_short, made.probe_end, made.probe_window, made.probed) == want
 
 
 def test_the_agreement_of_ranks():

@@ -14,7 +14,7 @@ from x_transformers.x_transformers import (
     ScaledSinusoidalEmbedding,
 )
 
-from ropewalk import ALiBi, CoPE, Learned, Rotary, Sinusoidal, T5Bias, attend, positions
+from ropewalk import ALiBi, CoPE, Kerple, Learned, Rotary, Sandwich, Sinusoidal, T5Bias, attend, positions
 
 DIM, WIDTH = 48, 16
 CAUSAL = pytest.mark.parametrize("causal", [True, False])
@@ -39,6 +39,24 @@ def test_alibi(causal, heads):
     peer, x = peer_attention(heads, causal=causal), sample(2, TOKENS, DIM)
     theirs = peer(x, rel_pos=AlibiPositionalBias(heads))
     assert_same(ours(peer, x, causal=causal, encoding=ALiBi(heads)), theirs, [x, *of(peer)])
+
+
+@CAUSAL
+def test_kerple_of_power_one_is_alibi(causal):
+    peer, x, kernel = peer_attention(8, causal=causal), sample(2, TOKENS, DIM), Kerple(8, "power")
+    linear = AlibiPositionalBias(8)
+    linear.slopes.clamp_(min=0.01)  # the least that a kernel's number is
+    kernel.load_state_dict({"p": torch.ones(8), "a": linear.slopes.flatten()})
+    theirs = peer(x, rel_pos=linear)
+    assert_same(ours(peer, x, causal=causal, encoding=kernel), theirs, [x, *of(peer)])
+
+
+def test_sandwich_is_the_products_of_their_sinusoids():
+    rows = ScaledSinusoidalEmbedding(128)(torch.zeros(1, TOKENS, 1)).double() * 128**0.5
+    ratios = torch.arange(1, 4).double() * 8 / 3
+    where = torch.arange(TOKENS)
+    expected = (rows @ rows.T).detach() / ratios[:, None, None]
+    torch.testing.assert_close(Sandwich(3).bias(where, where).double(), expected, rtol=2e-6, atol=0)
 
 
 @CAUSAL

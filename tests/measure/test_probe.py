@@ -1,11 +1,9 @@
-import numpy as np
 import pytest
 import torch
 
 from ropewalk import RopewalkError
 from ropewalk.checkpoints.load import load
-from ropewalk.measure import LanguageModel, gapped_loss, passage_losses, token_losses
-from ropewalk.measure.probe import mean_and_error, spans
+from ropewalk.measure import LanguageModel, gapped_loss, token_losses
 
 TOKENS = torch.randint(0, 250, (2, 60), generator=torch.Generator().manual_seed(0))
 
@@ -43,18 +41,7 @@ def test_refusals(model, span, head):
         gapped_loss(model, TOKENS, span, head=head)
 
 
-def test_each_passage_has_its_own_mean_whatever_passes_it_is_in(model, monkeypatch):
+def test_it_is_the_mean_whatever_passes_they_are_in(model, monkeypatch):
     monkeypatch.setattr("ropewalk.measure.losses.TOKENS_AT_ONCE", 60)
     alone = [gapped_loss(model, TOKENS[i : i + 1], 1000, head=20) for i in range(2)]
-    assert passage_losses(model, TOKENS, 1000, head=20) == pytest.approx(alone, abs=1e-6)
-
-
-def test_the_spans_are_native_and_past_it():
-    assert spans(8192, 16384) == (8192, 12288, 16384)
-    assert spans(64, 65) == (64, 65)
-
-
-def test_the_error_is_that_of_a_mean():
-    """1, 2, 6: mean 3, variance 7, over 3 passages."""
-    assert mean_and_error(np.array([1.0, 2.0, 6.0])) == (3.0, pytest.approx((7 / 3) ** 0.5))
-    assert mean_and_error(np.array([5.0])) == (5.0, None)
+    assert gapped_loss(model, TOKENS, 1000, head=20) == pytest.approx(sum(alone) / 2, abs=1e-6)

@@ -8,16 +8,20 @@ import torch
 from ropewalk import (
     ALiBi,
     CoPE,
+    Fire,
+    Kerple,
     Learned,
     NoPE,
     RopewalkError,
     Rotary,
+    Sandwich,
     Shaw,
     Sinusoidal,
     T5Bias,
     TransformerXL,
     positions,
-)  # fmt: skip
+)
+from ropewalk.functional import sinusoidal_product
 from ropewalk.modules import DistanceBias
 from ropewalk.testing import rotate_complex
 
@@ -63,6 +67,81 @@ def test_t5_reads_its_table():
         return encoding.weight[bucket.get(max(i - j, 0), 3), head].item()
 
     torch.testing.assert_close(encoding.bias(Q_AT, K_AT).detach(), by_hand(formula, 2), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("form", ["log", "power"])
+def test_kerple(form):
+    """Its numbers lie within their bounds, below them and, for the power, above."""
+    encoding = Kerple(3, form)
+    p, a = [0.7, -0.3, 2.5], [0.5, 0.001, 3.0]
+    encoding.load_state_dict({"p": torch.tensor(p), "a": torch.tensor(a)})
+
+    def formula(head: int, i: int, j: int) -> float:
+        power, scale = max(p[head], 0.01), max(a[head], 0.01)
+        return -power * math.log(1 + scale * abs(i - j)) if form == "log" else -scale * abs(i - j) ** min(power, 2)
+
+    torch.testing.assert_close(encoding.bias(Q_AT, K_AT).detach(), by_hand(formula, 3), rtol=2e-6, atol=1e-7)
+    assert encoding.state_dict()["p"].tolist() == pytest.approx(p)
+
+
+@pytest.mark.parametrize("form", ["log", "power"])
+def test_kerple_learns_at_its_bounds_too(form):
+    encoding = Kerple(2, form)
+    with torch.no_grad():
+        encoding.p.fill_(-1.0)
+    encoding.bias(Q_AT, K_AT).sum().backward()
+    assert all(x.grad.isfinite().all() and (x.grad != 0).all() for x in (encoding.p, encoding.a))
+
+
+def test_sandwich():
+    """The products of the paper's vectors, made here; and the published values of the kernel."""
+    frequencies = [10_000 ** (-2 * k / 128) for k in range(64)]
+
+    def vector(m: int) -> torch.Tensor:
+        angles = torch.tensor([m * f for f in frequencies], dtype=torch.float64)
+        return torch.cat((angles.sin(), angles.cos()))
+
+    found = Sandwich(3).bias(Q_AT, K_AT).double()
+    expected = by_hand(lambda h, i, j: (vector(i) @ vector(j)).item() / (8 * (h + 1) / 3), 3).double()
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+    published = sinusoidal_product(torch.tensor([0, 1, 16, 128, 511]))
+    assert published.tolist() == pytest.approx([64, 62.09, 39.70, 21.30, 13.53], abs=5e-3)
+
+
+def test_sandwich_far_away():
+    """At distances that float32 angles would have lost."""
+    far = 16_000_001
+    exact = sum(math.cos(math.remainder(far * 10_000 ** (-2 * k / 128), 2 * math.pi)) for k in range(64))
+    assert sinusoidal_product(torch.tensor([-far])).item() == pytest.approx(exact, abs=1e-5)
+
+
+def test_fire():
+    """Scalars, one pair at a time."""
+    torch.manual_seed(0)
+    encoding = Fire(2, hidden=4, threshold=5.0, c=0.3)
+    with torch.no_grad():
+        encoding.multiplier.fill_(-0.8)
+    first, _, last = encoding.network
+    psi = [[math.log(abs(encoding.c.item() * x) + 1) for x in range(10)], math.log(encoding.c.item() * 4.0 + 1)]
+
+    def formula(head: int, i: int, j: int) -> float:
+        share = psi[0][abs(i - j)] / (psi[0][i] if i > 4 else psi[1])
+        hidden = [
+            max(0.0, w * share + b) for w, b in zip(first.weight[:, 0].tolist(), first.bias.tolist(), strict=True)
+        ]
+        return sum(w * h for w, h in zip(last.weight[head].tolist(), hidden, strict=True))
+
+    torch.testing.assert_close(encoding.bias(Q_AT, K_AT).detach(), by_hand(formula, 2), rtol=1e-5, atol=1e-6)
+
+
+def test_fire_learns_its_threshold_where_it_counts():
+    encoding = Fire(2, threshold=5.0)
+    encoding.bias(torch.tensor([3]), torch.arange(3)).sum().backward()
+    assert encoding.multiplier.grad != 0
+    encoding.zero_grad()
+    encoding.bias(torch.tensor([30]), torch.arange(30)).sum().backward()
+    assert encoding.multiplier.grad == 0
+    assert encoding.c.grad != 0
 
 
 def test_shaw_is_asymmetric_where_asked():
@@ -161,6 +240,9 @@ def test_parameters_are_counted():
     (lambda: ALiBi(0), "heads=0"), (lambda: ALiBi(8, rule="mpt"), "rule='mpt'"),
     (lambda: ALiBi(8, form="left"), "form='left'"), (lambda: ALiBi(3, form="halves"), "heads=3 is odd"),
     (lambda: T5Bias(0), "heads=0"), (lambda: T5Bias(8, buckets=1), "buckets=1"),
+    (lambda: Kerple(0), "heads=0"), (lambda: Kerple(8, "exp"), "form='exp'"),
+    (lambda: Sandwich(0), "heads=0"), (lambda: Sandwich(8, 7), "dim=7"), (lambda: Fire(0), "heads=0"),
+    (lambda: Fire(8, 0), "hidden=0"), (lambda: Fire(8, threshold=0), "threshold=0"), (lambda: Fire(8, c=-1), "c=-1"),
     (lambda: T5Bias(8, max_distance=4), "max_distance=4"), (lambda: Shaw(0, 4), "head_dim=0"),
     (lambda: Shaw(8, -1), "max_distance=-1"), (lambda: Shaw(8, 4, 0.5), "max_future=0.5"),
     (lambda: TransformerXL(0, 4), "head_dim=0"), (lambda: TransformerXL(8, 0), "heads=0"),

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from ropewalk import positions
-from ropewalk.functional import inv_freq, sinusoidal
-from ropewalk.plots import grid, spectrum, speed
+from ropewalk.functional import inv_freq, sinusoidal, sinusoidal_shift
+from ropewalk.plots import biases, grid, rotation, score, shuffle, spectrum, speed, waves
 
 
 def test_grid_shows_the_encoding():
@@ -24,6 +24,34 @@ def test_spectrum_shows_wavelengths_and_leaves_stopped_pairs_out():
     lines = {line.get_label(): line for line in spectrum({"native": plain, "p": stopped}, 4096, 16384).axes[0].lines}
     np.testing.assert_allclose(lines["native"].get_ydata(), 2 * np.pi / plain)
     assert list(lines["p"].get_xdata()) == list(range(8))
+
+
+def test_waves_show_the_table_and_the_matrix():
+    table, shift = sinusoidal(positions.arange(30), 8).numpy(), sinusoidal_shift(3, 8).numpy()
+    ax, below, _ = waves(table, shift, 1, 3).axes
+    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
+    np.testing.assert_array_equal(lines["sin, pair 1"], table[:, 2])
+    np.testing.assert_array_equal(lines["cos, pair 1"], table[:, 3])
+    np.testing.assert_array_equal(below.images[0].get_array(), shift)
+
+
+def test_a_rotation_shows_its_arrows_and_scores():
+    scores = np.arange(9.0).reshape(3, 3)
+    plane, table, _ = rotation({"q": (np.array([0.6, 0.8]), "red", "-")}, scores, (2, 1)).axes
+    np.testing.assert_array_equal(plane.lines[0].get_xydata(), [[0, 0], [0.6, 0.8]])
+    np.testing.assert_array_equal(table.images[0].get_array(), scores)
+    np.testing.assert_array_equal(table.lines[0].get_xydata(), [[1, 2]])
+
+
+def test_scores_biases_and_shuffles_show_their_numbers():
+    far = np.arange(4)
+    (ax,) = score(far, {"one": far / 4, "other": far / 8}, (far - 1.0, far + 1.0)).axes
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), far / 8)
+    matrix = np.array([[0.0, -np.inf], [-1.0, 0.0]])
+    image = biases({"a": (matrix, "bias"), "b": (matrix, "bias")}).axes[0].images[0].get_array()
+    assert image.tolist() == [[0.0, None], [-1.0, 0.0]]
+    texts = [text.get_text() for text in shuffle({"attention": 0.0, "rnn": 0.5}, 1e-9).axes[0].texts]
+    assert texts == ["0.0e+00", "5.0e-01"]
 
 
 def test_speed_shows_every_ratio_of_ours_and_of_others():

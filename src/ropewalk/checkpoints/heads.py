@@ -9,7 +9,7 @@ from ropewalk.checkpoints.errors import ConfigError
 from ropewalk.checkpoints.facts import Facts
 from ropewalk.checkpoints.rope_dicts import ALL, SHARE, top_level
 from ropewalk.checkpoints.rope_keys import rope_type
-from ropewalk.checkpoints.spec import LayerSpec
+from ropewalk.checkpoints.spec import INTERLEAVE, LayerSpec
 from ropewalk.scaling import YaRN
 from ropewalk.scaling._base import mscale
 
@@ -59,11 +59,19 @@ def placed(facts: Facts, keys: Mapping[str, Any], spec: LayerSpec) -> LayerSpec:
     spec = replace(spec, rotary_dim=rotary_dim, block=rule.block, reverse=rule.reverse, output=rule.output)
     if rule.switch and not _is_on(facts, rule.switch):
         spec = replace(spec, layout="half", output=None)
+    elif not rule.switch and (layout := _stated_layout(facts)) not in (None, rule.layout):
+        spec = replace(spec, layout=layout, output=None)
     if rule.axes:
         spec = replace(spec, axes=section_axes(rule.axes, _sections(facts, keys), rotary_dim // 2))
     if rule.softmax and isinstance(spec.scaling, YaRN) and keys.get("mscale_all_dim"):
         spec = replace(spec, softmax_factor=mscale(spec.scaling.factor, keys["mscale_all_dim"]) ** 2)
     return spec
+
+
+def _stated_layout(facts: Facts) -> str | None:
+    """The pairing of a checkpoint that was converted from that of its model type; None where the config is silent."""
+    stated = facts.switch(INTERLEAVE)
+    return None if stated is None else "interleaved" if stated else "half"
 
 
 def _sections(facts: Facts, keys: Mapping[str, Any]) -> Any:

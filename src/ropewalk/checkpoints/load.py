@@ -12,7 +12,8 @@ from torch import Tensor
 from ropewalk._errors import RopewalkError, VerificationError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.loader import quietly, transformers, where
-from ropewalk.checkpoints.spec import ModelSpec
+from ropewalk.checkpoints.pairing import turn
+from ropewalk.checkpoints.spec import INTERLEAVE, ModelSpec
 from ropewalk.checkpoints.weights import opened, quantisation, shards
 
 SHIPPED = Path(str(files("ropewalk") / "shipped"))
@@ -61,7 +62,13 @@ def load(source: str | Path, *, dtype: torch.dtype = torch.float32, device: str 
         RopewalkError: no rotary model, weights in another format than safetensors or GGUF, a damaged file, a
             quantisation that transformers cannot load here.
     """
-    path = Path(source)
+    checkpoint = as_it_is(Path(source), dtype, device)
+    _check_head(checkpoint)
+    return checkpoint
+
+
+def as_it_is(path: Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Checkpoint:
+    """`load` of a model whose logits may be more than the output layer of its hidden states."""
     spec = from_config(path)
     folder, safe = where(path)
     if path.suffix == ".gguf":
@@ -84,9 +91,23 @@ def load(source: str | Path, *, dtype: torch.dtype = torch.float32, device: str 
     for kind in ("missing_keys", "mismatched_keys"):
         if info[kind]:  # the loader would fill them with random numbers
             raise RopewalkError(f"{path}: {kind.replace('_', ' ')} in the weights: {', '.join(map(str, info[kind]))}")
-    checkpoint = Checkpoint(path, spec, model.eval(), dtype)
-    _check_head(checkpoint)
-    return checkpoint
+    if spec.turned:
+        _turn(path, model, spec)
+    return Checkpoint(path, spec, model.eval(), dtype)
+
+
+def _turn(path: Path, model: Any, spec: ModelSpec) -> None:
+    """Make transformers' model pair features as the weights need it."""
+    assert spec.turned is not None
+    try:
+        if spec.part:
+            raise VerificationError(f"it is read by its {spec.part} alone")
+        turn(model, spec.turned)
+    except VerificationError as error:
+        raise RopewalkError(
+            f"{path}: its weights are laid out for {spec.turned} pairs, as {INTERLEAVE} says, and transformers' "
+            f"{spec.model_type!r} cannot be made to turn those ({error}); use the checkpoint that it was converted from"
+        ) from error
 
 
 def check_weights(path: Path) -> None:

@@ -16,6 +16,7 @@ from ropewalk.scaling import NTK, NTKCritical, Proportional, Scaling
 # The keys of a config that concern position in every model that rotates.
 POSITION_KEYS = ("max_position_embeddings", "original_max_position_embeddings", "rope_theta", "rope_scaling",
                  "rope_parameters")  # fmt: skip
+INTERLEAVE = "rope_interleave"  # the key by which a config may state the pairing: DeepSeek's, read in every type
 ROTATING = ("rotary", "axial")
 IN_WORDS = {"learned": "a learned table", "alibi": "ALiBi", "t5": "T5's bias", "none": "no position encoding"}
 
@@ -128,6 +129,15 @@ class ModelSpec:
         """Whether the config has the keys of Llama, and nothing else decides about the rotation."""
         rule = self.rule
         return self.is_uniform and not (self.part or rule.names or rule.keys or rule.only_if or rule.is_per_layer)
+
+    @property
+    def turned(self) -> str | None:
+        """The pairing of the weights, stated by the config, where the model type's own code has the other; else None.
+
+        A type with a switch of its own, such as DeepSeek-V3, has both.
+        """
+        stated = {layer.layout for layer in self.layers if layer.encoding == "rotary"} - {self.rule.layout}
+        return None if self.rule.switch or not stated else stated.pop()
 
     def uniform(self) -> "ModelSpec":
         """This spec, if a scaling can be made for it.

@@ -58,7 +58,7 @@ def write_checkpoint(checkpoint: Checkpoint, spec: ModelSpec, folder: Path) -> N
     if checkpoint.path.is_dir():
         for pattern in CARRIED:
             for file in sorted(checkpoint.path.glob(pattern)):
-                _link(file, folder / file.name)
+                link(file, folder / file.name)
         config = spec.to_config()
     else:
         with quietly(checkpoint.path):
@@ -87,7 +87,8 @@ def _raise_limits(folder: Path, length: int) -> None:
             write_json(file, {**content, key: length})
 
 
-def _link(source: Path, target: Path) -> None:
+def link(source: Path, target: Path) -> None:
+    """The file `source` under another name too; a copy where there can be no link, nothing where it is no file."""
     if not source.is_file():
         return
     try:

@@ -48,7 +48,7 @@ def extend(
     tolerance: Tolerance = TOLERANCE,
     dtype: Dtype = "auto",
     device: Device = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Choose by the gapped probe, in minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Choose by the probe, in minutes.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run to DIR was stopped.")] = False,
     as_json: Json = False,
 ) -> None:

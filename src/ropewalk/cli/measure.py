@@ -59,12 +59,12 @@ def measure(
     tolerance: Tolerance = TOLERANCE,
     dtype: Dtype = "auto",
     device: Device = "auto",
-    probe: Annotated[bool, typer.Option("--probe", help="The gapped probe in place of full passes: minutes.")] = False,
+    probe: Annotated[bool, typer.Option("--probe", help="The probe in place of full passes: minutes.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure the loss at every position, and how far the model reads.
 
-    With --probe it is the loss after a jump in the positions, of short passages: a screening, in minutes.
+    With --probe it is the loss at the end of a text whose beginning is read cheaply: a screening, in minutes.
 
     Example: ropewalk measure ./SmolLM2-135M --text hamlet.txt --length 16384 --method yarn
     """
@@ -84,7 +84,9 @@ def measure(
         device=device,
     )
     if probe and method == "crop":
-        raise RopewalkError("crop reads nothing past the native length, so there is no gap to probe; leave --probe out")
+        raise RopewalkError(
+            "crop reads nothing past the native length, so there is nothing to probe; leave --probe out"
+        )
     with ranks() as world, watched(world) as watch:
         memory = Memory.of(plan, writes=False)
         if world.is_first:

@@ -74,7 +74,7 @@ def method_table(native: int, target: int, methods: list[dict[str, Any]], chosen
 def probe_table(native: int, target: int, probe: dict[str, Any], chosen: str | None = None) -> Table:
     """Every method of a probe in a line, the best first."""
     rows = quick.table(probe)
-    shown = Table(title=f"{native:,} to {target:,} tokens, the gapped probe", title_justify="left", caption=rows.note)
+    shown = Table(title=f"{native:,} to {target:,} tokens, the probe", title_justify="left", caption=rows.note)
     for name in rows.header:
         shown.add_column(name, justify="left" if name == "method" else "right")
     for rank, method, *cells in rows.rows:

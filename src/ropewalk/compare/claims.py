@@ -61,14 +61,18 @@ def shuffling() -> dict[str, float]:
     """
     torch.manual_seed(0)
     x, order = torch.randn(1, 32, 16, dtype=torch.float64), torch.randperm(32)
-    rnn, convolution = nn.GRU(16, 16, batch_first=True).double(), nn.Conv1d(16, 16, 3, padding=1).double()
-    layers: dict[str, Callable[[Tensor], Any]] = {
+    with torch.no_grad():
+        return {name: strays(layer(x[:, order]), layer(x)[:, order]) for name, layer in mixers(16).items()}
+
+
+def mixers(width: int) -> dict[str, Callable[[Tensor], Any]]:
+    """Layers that mix the tokens of x [B, T, width], float64: of random weights where they have any."""
+    rnn, convolution = nn.GRU(width, width, batch_first=True).double(), nn.Conv1d(width, width, 3, padding=1).double()
+    return {
         "attention": _attention,
         "rnn": lambda x: rnn(x)[0],
         "convolution": lambda x: convolution(x.mT).mT,
     }
-    with torch.no_grad():
-        return {name: _strays(layer(x[:, order]), layer(x)[:, order]) for name, layer in layers.items()}
 
 
 def _attention(x: Tensor) -> Tensor:
@@ -77,5 +81,6 @@ def _attention(x: Tensor) -> Tensor:
     return seen[:, 0]
 
 
-def _strays(one: Tensor, other: Tensor) -> float:
+def strays(one: Tensor, other: Tensor) -> float:
+    """How far one is from the other, relative to its size."""
     return float((one - other).abs().max() / other.abs().max())

@@ -11,7 +11,21 @@ from pathlib import Path
 
 from ropewalk._errors import RopewalkError
 from ropewalk.compare.protocol import Protocol
-from ropewalk.modules import ALiBi, CoPE, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias, TransformerXL
+from ropewalk.modules import (
+    ALiBi,
+    CoPE,
+    Encoding,
+    Fire,
+    Kerple,
+    Learned,
+    NoPE,
+    Rotary,
+    Sandwich,
+    Shaw,
+    Sinusoidal,
+    T5Bias,
+    TransformerXL,
+)
 from ropewalk.scaling import Proportional
 
 
@@ -34,6 +48,9 @@ CONTESTANTS: dict[str, Contestant] = {
     "cope": Contestant(lambda p: CoPE(p.head_dim, max_position=p.length // 4)),
     "t5": Contestant(lambda p: T5Bias(p.heads, max_distance=max(17, p.length // 2))),
     "alibi": Contestant(lambda p: ALiBi(p.heads)),
+    "kerple": Contestant(lambda p: Kerple(p.heads)),
+    "sandwich": Contestant(lambda p: Sandwich(p.heads)),
+    "fire": Contestant(lambda p: Fire(p.heads, threshold=float(p.length))),
     "rope": Contestant(lambda p: Rotary(p.head_dim)),
     "rope-partial": Contestant(lambda p: Rotary(p.head_dim, rotary_dim=max(2, p.head_dim // 8 * 2))),
     "rope-proportional": Contestant(lambda p: Rotary(p.head_dim, scaling=Proportional(0.75))),

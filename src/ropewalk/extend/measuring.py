@@ -53,8 +53,8 @@ def prepare(plan: Plan) -> tuple[Documents, Checkpoint]:
     """What is to be measured, stretches or passages, and the model: the text is checked before the weights are read."""
     tokenizer = Tokenizer.load(plan.model)
     texts = [(path.name, tokenizer.encode(path.read_text(encoding="utf-8", errors="replace"))) for path in plan.texts]
-    length, limit = (plan.probe_length, plan.passages) if plan.quick else (plan.target, plan.documents)
-    return Documents.cut(texts, length, limit), load(plan.model, dtype=plan.dtype, device=plan.device)
+    limit = plan.probed if plan.quick else plan.documents
+    return Documents.cut(texts, plan.target, limit), load(plan.model, dtype=plan.dtype, device=plan.device)
 
 
 def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Passes | None = None) -> Measurement:

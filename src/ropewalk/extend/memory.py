@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ropewalk.checkpoints.continuing import STEP
 from ropewalk.checkpoints.weights import FLOATS, elements, width
 from ropewalk.extend.plan import Plan
 from ropewalk.measure.losses import CHUNK, TOKENS_AT_ONCE
@@ -40,10 +41,17 @@ def pass_bytes(config: Mapping[str, Any], rows: int, length: int, width: int) ->
     return rows * max(length * width * layer, length * width * across + logits)
 
 
+def cache_bytes(config: Mapping[str, Any], length: int, width: int) -> int:
+    """The keys and values of `length` tokens in all layers; see `pass_bytes`."""
+    heads = config["num_attention_heads"]
+    head = config.get("head_dim") or config["hidden_size"] // heads
+    return 2 * config["num_hidden_layers"] * (config.get("num_key_value_heads") or heads) * head * length * width
+
+
 def shapes(plan: Plan) -> set[tuple[int, int]]:
     """Rows and length of every kind of pass in a plan."""
     if plan.quick:
-        asked = {(plan.passages, plan.probe_length)}
+        asked = {(plan.probed, plan.probe_short), (1, min(STEP, plan.probe_end)), (1, plan.probe_window)}
     else:
         asked = {(plan.documents, plan.native), (plan.documents, plan.target)}
         asked |= {(plan.trials, length) for length in plan.contexts}
@@ -55,7 +63,8 @@ def predicted(plan: Plan, *, writes: bool) -> int:
     """Bytes that a run takes at its peak on the device of `plan`, beyond what the process holds before.
 
     Args:
-        plan: what is measured.
+        plan: what is measured. A probe holds the keys and values of each document, and those of one document turned and
+            joined with its end.
         writes: whether a checkpoint is written, which is loaded again beside the model that was measured.
     """
     found = elements(plan.model)
@@ -67,6 +76,8 @@ def predicted(plan: Plan, *, writes: bool) -> int:
     again = (0 if mapped else weights) if writes else 0
     read = stored if plan.device == "cpu" and not mapped else 0  # the file's pages, as long as it is converted
     passing = max(pass_bytes(plan.spec.config, *shape, plan.dtype.itemsize) for shape in shapes(plan))
+    if plan.quick:
+        passing += (plan.probed + 2) * cache_bytes(plan.spec.config, plan.target, plan.dtype.itemsize)
     return weights + max(passing, again + read) + (LIBRARIES if plan.device == "cpu" else 0)
 
 

@@ -85,7 +85,7 @@ class Passes:
         if self._kept:
             for i, (losses, seconds) in made.items():
                 self._kept.keep(names[i], losses, seconds)
-        self._meter.passed(self._method, sum(self._cost.of_pass(*each.tokens.shape) for each in passes))
+        self._meter.passed(self._method, sum(self._work(each) for each in passes))
         self._told(self._meter.step(self._method, part))
         return [(held | made)[i][0] for i in range(len(passes))]
 
@@ -101,9 +101,13 @@ class Passes:
             for i, losses in each.items()
         }
         seconds = time.monotonic() - started
-        work = sum(self._cost.of_pass(*each.tokens.shape) for each in missing.values())
+        work = sum(self._work(each) for each in missing.values())
         self._meter.computed(work, sum(each.tokens.numel() for each in missing.values()), seconds)
         return {i: (losses, seconds / len(made)) for i, losses in made.items()}
+
+    def _work(self, each: Pass) -> float:
+        rows, length = each.tokens.shape
+        return self._cost.of_pass(rows, length, each.pairs)
 
     def _part(self, rows: int) -> str:
         first, self._seen = self._seen % self._of + 1, self._seen + rows

@@ -17,7 +17,7 @@ from ropewalk.measure.retrieval import DEPTHS, lengths
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.scaling import Scaled, Scaling
 
-PROBE_LENGTH, PROBE_TOKENS = 1536, 6144  # of a passage, and of all
+PROBE_SHORT, PROBE_TOKENS = 1536, 16_384  # tokens of a short text, and of all texts that a probe reads
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Plan:
         documents: how many stretches of text are measured at most.
         trials: sequences of planted strings a distance; 0 leaves reading out.
         needles: pass keys hidden in one text; 0 leaves retrieval out.
-        quick: whether the gapped probe stands in for full passes.
+        quick: whether the probe stands in for full passes.
         dtype: of the weights in memory; of a quantised model, of all that is not quantised.
         device: where the model computes, as torch names it.
     """
@@ -61,19 +61,24 @@ class Plan:
         return self.spec.length
 
     @property
-    def probe_length(self) -> int:
-        """Tokens in a passage of the probe: within the native length, so that without a gap it is short text."""
-        return min(PROBE_LENGTH, self.native)
+    def probe_short(self) -> int:
+        """Tokens of short text that the probe reads at the beginning of each stretch, within the native length."""
+        return min(PROBE_SHORT, self.native)
 
     @property
-    def probe_head(self) -> int:
-        """Tokens of a passage before the gap: a third."""
-        return self.probe_length // 3
+    def probe_end(self) -> int:
+        """Tokens at the end of each stretch that the probe reads on: a quarter."""
+        return self.target // 4
 
     @property
-    def passages(self) -> int:
-        """Passages of the probe: as many as make 6144 tokens, at most `documents`."""
-        return min(self.documents, PROBE_TOKENS // self.probe_length)
+    def probe_window(self) -> int:
+        """Tokens of the windows in which the probe reads what stands before them: two are half the native length."""
+        return max(1, self.native // 4)
+
+    @property
+    def probed(self) -> int:
+        """Stretches that the probe reads: as many as make 16,384 tokens, at least one and at most `documents`."""
+        return max(1, min(self.documents, PROBE_TOKENS // self.target))
 
     @property
     def weights_dtype(self) -> str:
@@ -141,6 +146,11 @@ def _scalings(
     model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...], temperature: str | None
 ) -> dict[str, Scaling]:
     named = dict.fromkeys(name for name in methods if name not in BASELINES)
+    if named and spec.turned:
+        raise RopewalkError(
+            f"{model}: its weights are laid out for {spec.turned} pairs, which no engine turns in this model type; "
+            f"first ropewalk convert {model} --layout {spec.rule.layout}, and extend that"
+        )
     if named and spec.is_extended:
         raise RopewalkError(
             f"{model}: it is extended already, from {spec.native_length} to {spec.max_length} tokens "

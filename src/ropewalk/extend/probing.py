@@ -1,11 +1,17 @@
-"""The quick way: every method by the gapped probe, on the same passages."""
+"""The quick way: the end of a long text under every method, after a beginning that was read once for all."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from ropewalk._errors import RopewalkError
+from ropewalk.checkpoints.continuing import Beginning
 from ropewalk.checkpoints.load import Checkpoint
 from ropewalk.extend.choose import allowed
 from ropewalk.extend.measuring import Bench
@@ -14,46 +20,51 @@ from ropewalk.extend.placing import described
 from ropewalk.extend.plan import Plan
 from ropewalk.extend.progress import Cost
 from ropewalk.measure.documents import Documents
-from ropewalk.measure.probe import WARM_UP, mean_and_error, passage_losses, spans
+from ropewalk.measure.losses import LanguageModel, Pass, row_losses, token_losses
 from ropewalk.scaling import Scaling
 
-NOTE = "a screening: it sees distances out of range, not crowding by so many real tokens"
+NOTE = "a screening: the beginning of each text is read in windows under the unscaled model, its end under each method"
+PARTS = 4  # of every text that is scored: by them methods are compared
 
 
 @dataclass(frozen=True)
 class Probed:
-    """One method on every passage.
+    """One method on every text.
 
     Attributes:
-        short: mean loss of each passage without a gap, [passages].
-        spans: the same at each span, [spans, passages].
+        short: mean loss of each part of each short text, [texts, parts].
+        end: the same of the ends, which have seen all before them.
     """
 
     method: str
     short: NDArray[np.float64]
-    spans: NDArray[np.float64]
+    end: NDArray[np.float64]
 
     @property
-    def score(self) -> NDArray[np.float64]:
-        """The loss of each passage, over the spans past the native length: [passages]. Less is better."""
-        return self.spans[1:].mean(0)
+    def score(self) -> float:
+        """The mean loss of the ends. Less is better."""
+        return float(self.end.mean())
 
 
 @dataclass(frozen=True)
 class Probing:
-    """All methods of one plan on the same passages; the first is the model as it is."""
+    """All methods of one plan on the same texts; the first is the model as it is.
 
-    passages: Documents
-    spans: tuple[int, ...]
+    Attributes:
+        windowed: as `Probed.end`, of tokens that saw the windows alone, in the unscaled model.
+    """
+
+    documents: Documents
+    windowed: NDArray[np.float64]
     methods: tuple[Probed, ...]
 
     @property
     def ranked(self) -> list[Probed]:
         """The best first."""
-        return sorted(self.methods, key=lambda probed: float(probed.score.mean()))
+        return sorted(self.methods, key=lambda probed: probed.score)
 
     def short_cost(self, probed: Probed) -> NDArray[np.float64]:
-        """What a passage costs without a gap, above the unscaled model: nats, [passages]."""
+        """What short text costs, above the unscaled model: nats, [texts, parts]."""
         return probed.short - self.methods[0].short
 
     def choose(self, plan: Plan) -> str | None:
@@ -62,70 +73,138 @@ class Probing:
         return next(fit, None)
 
 
-def probe(plan: Plan, passages: Documents, checkpoint: Checkpoint, passes: Passes | None = None) -> Probing:
-    """The model as it is and every method of `plan`, without a gap and at each span; a length-dependent method with
-    the frequencies of the span."""
-    passes = passes or Passes()
-    bench, lengths = Bench(plan, passages, checkpoint, passes), spans(plan.native, plan.target)
+def probe(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Passes | None = None) -> Probing:
+    """The model as it is and every method of `plan`: short text, and the end of each document after all of it.
+
+    A length-dependent method has the frequencies of the target.
+
+    Raises:
+        RopewalkError: a model whose own frequencies depend on the length: its beginning has no keys that serve all.
+    """
+    if plan.depends_on_length(None):
+        raise RopewalkError(
+            f"{plan.model}: its own frequencies depend on the length ({plan.spec.scaling}), and the probe reads the "
+            "beginning of a text once for all lengths; measure it by full passes"
+        )
+    quick = Quick(Bench(plan, documents, checkpoint, passes or Passes()))
     scalings: dict[str, Scaling | None] = {"none": None, **plan.scalings}
-    cost = Cost.of(plan.spec.config)
-    work = (1 + len(lengths)) * cost.of_pass(len(passages), passages.length)
-    passes.expect(cost, dict.fromkeys(scalings, work))
-    found = []
-    for name, scaling in scalings.items():
+    quick.expect(tuple(scalings))
+    windowed = quick.windowed()
+    return Probing(documents, windowed, tuple(quick.probed(*method) for method in scalings.items()))
+
+
+class Quick:
+    """Documents whose beginnings are read when they are first asked for, and stay for all methods."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench, self._plan, self._tokens = bench, bench.plan, bench.documents.tokens
+        made = functools.partial(Beginning, bench.checkpoint, window=self._plan.probe_window, end=self._plan.probe_end)
+        self._beginnings = [made(tokens=tokens) for tokens in self._tokens]
+        before = self._plan.target - self._plan.probe_end
+        self._pairs = self._plan.probe_end * before + self._plan.probe_end**2 // 2
+        self._windowed_pairs = self._plan.target * 3 * self._plan.probe_window // 2
+
+    def expect(self, methods: tuple[str, ...]) -> None:
+        """Tell what is to come."""
+        cost, rows, plan = Cost.of(self._plan.spec.config), len(self._tokens), self._plan
+        each = cost.of_pass(rows, plan.probe_short) + cost.of_pass(rows, plan.probe_end, rows * self._pairs)
+        beginnings = cost.of_pass(rows, plan.target, rows * self._windowed_pairs)
+        self._bench.passes.expect(cost, {"windows": beginnings, **dict.fromkeys(methods, each)})
+
+    def windowed(self) -> NDArray[np.float64]:
+        """The ends in the unscaled model, each token having seen its window and the one before: [texts, parts]."""
+        passes = self._bench.passes
+        with passes.of_method("windows"):
+            passes.over("document", len(self._tokens))
+            where = torch.arange(self._tokens.shape[1])[None]
+            return self._losses(self._tokens, where, lambda beginning: beginning.in_windows(), self._windowed_pairs)
+
+    def probed(self, name: str, scaling: Scaling | None) -> Probed:
+        """One method."""
+        plan, passes, count = self._plan, self._bench.passes, len(self._tokens)
         with passes.of_method(name):
-            short, *gapped = (_losses(bench, scaling, span) for span in (passages.length, *lengths))
-        found.append(Probed(name, short, np.stack(gapped)))
-    return Probing(passages, lengths, tuple(found))
+            passes.over("short text", count)
+            with self._bench.at_length(scaling, plan.probe_short if plan.depends_on_length(scaling) else plan.target):
+                short = _parts(row_losses(self._bench.model, self._tokens[:, : plan.probe_short]))
+            passes.over("end of document", count)
+            with self._bench.at_length(scaling, plan.target):
+                ends, where = (
+                    self._tokens[:, -plan.probe_end :],
+                    torch.arange(plan.target - plan.probe_end, plan.target),
+                )
+                end = self._losses(ends, where[None], lambda beginning: beginning.under(scaling), self._pairs)
+        return Probed(name, short, end)
+
+    def _losses(
+        self, tokens: Tensor, positions: Tensor, states: Callable[[Beginning], Tensor], pairs: int
+    ) -> NDArray[np.float64]:
+        """Of the end of each document, in passes that are known by `tokens`, [texts, any], and `positions`."""
+        each = []
+        for row, beginning in zip(tokens, self._beginnings, strict=True):
+            compute = functools.partial(self._end_losses, row[-self._plan.probe_end :], beginning, states)
+            each.append(Pass(row[None], positions, compute, pairs))
+        return _parts(torch.cat(self._bench.passes(each)))
+
+    def _end_losses(self, tokens: Tensor, beginning: Beginning, states: Callable[[Beginning], Tensor]) -> Tensor:
+        return token_losses(LanguageModel(lambda *_: states(beginning), self._bench.checkpoint.head), tokens[None])
 
 
-def _losses(bench: Bench, scaling: Scaling | None, span: int) -> NDArray[np.float64]:
-    bench.passes.over("passage", len(bench.documents), f"span {span:,}, ")
-    with bench.at_length(scaling, span if bench.plan.depends_on_length(scaling) else bench.plan.target):
-        return passage_losses(bench.model, bench.documents.tokens, span, head=bench.plan.probe_head)
+def _parts(losses: Tensor) -> NDArray[np.float64]:
+    """The mean of each part of each row, [rows, parts]; the first token of a row has no loss."""
+    return np.stack([part.double().nanmean(1).numpy() for part in losses.tensor_split(PARTS, dim=1)], axis=1)
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The mean over the parts of all texts, and its standard error.
+
+    Two methods are compared by the difference on each part: how hard a part is falls out of it.
+    """
+    return float(values.mean()), float(values.std(ddof=1) / values.size**0.5)
 
 
 def probe_result(plan: Plan, probing: Probing) -> dict[str, Any]:
     """The probe, as `measure --probe --json` prints it and `extend --quick` reports it."""
     names = [probed.method for probed in probing.ranked]
-    methods = [_row(probing, probed, names.index(probed.method) + 1) for probed in probing.methods]
+    methods = [_row(plan, probing, probed, names.index(probed.method) + 1) for probed in probing.methods]
     return {"protocol": _protocol(plan, probing), "methods": methods}
 
 
-def _row(probing: Probing, probed: Probed, rank: int) -> dict[str, Any]:
-    short, plain = probing.short_cost(probed), probing.methods[0].short
-    cost, cost_error = mean_and_error(short)
-    behind, behind_error = mean_and_error(probed.score - probing.ranked[0].score)
-    rows = []
-    for span, losses in zip(probing.spans, probed.spans, strict=True):
-        excess, error = mean_and_error(losses - plain)
-        rows.append({"span": span, "nll": float(losses.mean()), "excess": excess, "stderr": error})
+def _row(plan: Plan, probing: Probing, probed: Probed, rank: int) -> dict[str, Any]:
+    cost, cost_error = mean_and_error(probing.short_cost(probed))
+    excess, excess_error = mean_and_error(probed.end - probing.windowed)
+    behind, behind_error = mean_and_error(probed.end - probing.ranked[0].end)
+    losses, windowed = probed.end.mean(0), probing.windowed.mean(0)
+    first, step = plan.target - plan.probe_end, plan.probe_end / len(losses)
     return {
         "method": probed.method,
         "rank": rank,
-        "score": float(probed.score.mean()),
+        "score": probed.score,
+        "excess": excess,
+        "excess_stderr": excess_error,
         "behind_best": {"value": behind, "stderr": behind_error},
         "short_nll": float(probed.short.mean()),
         "short_cost": cost,
         "short_cost_stderr": cost_error,
-        "spans": rows,
+        "parts": [
+            {"end": first + round((part + 1) * step), "nll": float(losses[part]), "windowed": float(windowed[part])}
+            for part in range(len(losses))
+        ],
     }
 
 
 def _protocol(plan: Plan, probing: Probing) -> dict[str, Any]:
-    passages, head = probing.passages, plan.probe_head
     return {
-        "name": "gapped probe",
+        "name": "end of a text, its beginning read once",
         "note": NOTE,
-        "passages": len(passages),
-        "sources": list(passages.sources),
-        "length": passages.length,
-        "head": head,
-        "scored": passages.length - head - WARM_UP,
-        "score": "mean loss at the spans past the native length, nats a token",
-        "excess": "above the loss of the unscaled model on the same tokens without a gap",
-        "stderr": "standard error over passages of the difference on each",
-        "bos": "none: passages start in the middle of a text",
+        "sources": list(probing.documents.sources),
+        "length": plan.target,
+        "end": plan.probe_end,
+        "windows": plan.probe_window,
+        "short": plan.probe_short,
+        "score": "mean loss of the end, which sees all before it, nats a token",
+        "excess": "above the loss of the unscaled model on the same tokens, seeing their window and the one before",
+        "stderr": f"standard error over {PARTS} parts of each text of the difference on each",
+        "bos": "none: stretches may start in the middle of a text",
         "weights_dtype": plan.weights_dtype,
         "device": described(plan.device),
     }

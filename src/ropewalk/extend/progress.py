@@ -31,9 +31,10 @@ class Cost:
         layer = width * (2 * queries + 2 * keys + 3 * inner)
         return cls(layers * layer + width * config.get("vocab_size", 0), 2 * layers * queries)
 
-    def of_pass(self, rows: int, length: int) -> float:
-        """Of `rows` sequences of `length` tokens, each of which sees those before it."""
-        return rows * (self.token * length + self.pair * length * (length + 1) / 2)
+    def of_pass(self, rows: int, length: int, pairs: int | None = None) -> float:
+        """Of `rows` sequences of `length` tokens, which see so many in all; left out, each sees those before it."""
+        seen = rows * length * (length + 1) / 2 if pairs is None else pairs
+        return self.token * rows * length + self.pair * seen
 
 
 def expected(plan: Plan, documents: int, cost: Cost) -> dict[str, float]:

@@ -43,7 +43,7 @@ def extend(
 
     `out` appears when all of it is there. Until then a hidden folder beside it keeps every finished pass through the
     model. Where no method may be chosen `out` holds the report alone, and "chosen" is None. A `quick` plan chooses by
-    the gapped probe.
+    the probe.
 
     Args:
         plan: what to measure.

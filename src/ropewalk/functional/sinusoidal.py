@@ -39,7 +39,7 @@ def sinusoidal(
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5; tensor2tensor `get_timing_signal_1d`.
     """
     one_of("sinusoidal", "order", order, ORDERS)
-    frequencies = _frequencies("sinusoidal", dim, base, grid)
+    frequencies = sinusoidal_frequencies(dim, base=base, grid=grid)
     cos, sin = cos_sin(positions, frequencies)
     if order == "interleaved":
         table = torch.stack((sin, cos), dim=-1).flatten(-2)[..., :dim]
@@ -77,7 +77,7 @@ def sinusoidal_shift(
         raise RopewalkError(f"sinusoidal_shift: dim={dim} is odd; its last sine has no cosine to turn with")
     if whole("sinusoidal_shift", "abs(offset)", abs(offset), least=0) != abs(offset):
         raise RopewalkError(f"sinusoidal_shift: offset={offset!r} is not a whole number")
-    angles = offset * _frequencies("sinusoidal_shift", dim, base, grid)
+    angles = offset * sinusoidal_frequencies(dim, base=base, grid=grid)
     columns = torch.arange(dim, device="cpu")
     if order == "interleaved":
         sines, cosines = columns[0::2], columns[1::2]
@@ -89,11 +89,27 @@ def sinusoidal_shift(
     return matrix
 
 
-def _frequencies(owner: str, dim: int, base: float, grid: str) -> Tensor:
-    """float64, on the CPU: a pair more than dim // 2 on Vaswani's grid when dim is odd."""
-    whole(owner, "dim", dim, least=1)
-    number(owner, "base", base, least=1, above=True)
-    if one_of(owner, "grid", grid, GRIDS) == "vaswani":
+def sinusoidal_frequencies(dim: int, *, base: float = 10000.0, grid: str = "vaswani") -> Tensor:
+    """The frequencies w_k of the table's pairs of columns, the fastest first.
+
+    Args:
+        dim, base, grid: those of the table.
+
+    Returns:
+        float64 on the CPU, radians a position: a pair more than dim // 2 on Vaswani's grid when dim is odd.
+
+    Raises:
+        RopewalkError: a dim below 1, an unknown grid, a base that is not above 1.
+
+    Example:
+        >>> sinusoidal_frequencies(4, base=100.0)
+        tensor([1.0000, 0.1000], dtype=torch.float64)
+
+    Source: see `sinusoidal`.
+    """
+    whole("sinusoidal", "dim", dim, least=1)
+    number("sinusoidal", "base", base, least=1, above=True)
+    if one_of("sinusoidal", "grid", grid, GRIDS) == "vaswani":
         return 1.0 / base ** (torch.arange(0, dim, 2, device="cpu").double() / dim)
     pairs = dim // 2
     return 1.0 / base ** (torch.arange(pairs, device="cpu").double() / max(pairs - 1, 1))

@@ -8,7 +8,6 @@ from ropewalk.measure.documents import Documents as Documents
 from ropewalk.measure.losses import LanguageModel as LanguageModel
 from ropewalk.measure.losses import token_losses as token_losses
 from ropewalk.measure.probe import gapped_loss as gapped_loss
-from ropewalk.measure.probe import passage_losses as passage_losses
 from ropewalk.measure.reading import Reading as Reading
 from ropewalk.measure.reading import reads_to as reads_to
 from ropewalk.measure.retrieval import Retrieval as Retrieval

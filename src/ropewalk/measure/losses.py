@@ -22,11 +22,13 @@ class Pass(NamedTuple):
         tokens: [B, T].
         positions: [B, T], None for 0 .. T-1.
         compute: makes it, and returns the small tensor that is left of it.
+        pairs: of a token and one that it sees; None where each sees those before it in its row.
     """
 
     tokens: Tensor
     positions: Tensor | None
     compute: Callable[[], Tensor]
+    pairs: int | None = None
 
 
 # Called with passes of which none needs another: to watch them, to know some already, to share them out.

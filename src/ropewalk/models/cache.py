@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ropewalk import positions as _positions
+from ropewalk._checks import whole
 from ropewalk._errors import RopewalkError
 
 
@@ -56,3 +57,36 @@ class Cache:
         """Hold `tokens` more, now that every layer has them; a pass that failed before this left nothing behind."""
         self.length += tokens
         self._positions = positions
+
+    def drop(self, tokens: int, *, after: int = 0) -> None:
+        """Forget the `tokens` tokens that follow the first `after`; those behind them close ranks.
+
+        With `after=4` the first four stay as attention sinks. However often this is called, keys are turned once, from
+        as they were written. A deeper layer's keys and values keep what they took from forgotten tokens, and an
+        encoding at the input door keeps the positions that tokens had.
+
+        Raises:
+            RopewalkError: more than the cache holds, or tokens at positions of their own (given, or under a key mask).
+
+        Example:
+            >>> import torch, ropewalk as rw
+            >>> model, cache = rw.models.Decoder(256, 32, layers=1, heads=2, encoding=rw.Rotary(16)), Cache()
+            >>> logits = model(torch.zeros(1, 12, dtype=torch.int64), cache=cache)
+            >>> cache.drop(6, after=4)
+            >>> cache.length
+            6
+
+        Source: Xiao et al. 2023 (StreamingLLM, arXiv 2309.17453), section 3.2.
+        """
+        tokens, after = (whole("Cache.drop", name, n, least=0) for name, n in (("tokens", tokens), ("after", after)))
+        end = after + tokens
+        if end > self.length:
+            raise RopewalkError(f"Cache.drop: tokens={tokens} after {after} of a cache that holds {self.length}")
+        if self._positions is not None:
+            raise RopewalkError(
+                "Cache.drop: the cache holds tokens at positions of their own, which do not close ranks"
+            )
+        for layer, held in self._layers.items():
+            k, v = (torch.cat((x[:, :, :after], x[:, :, end : self.length]), dim=-2) for x in held)
+            self._layers[layer] = k, v
+        self.length -= tokens

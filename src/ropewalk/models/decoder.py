@@ -64,9 +64,10 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(Block(dim, heads, kv_heads, head_dim, hidden, eps) for _ in range(layers))
         self.norm = nn.RMSNorm(dim, eps)
         self.head = nn.Linear(dim, vocab, bias=False)
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02)
+        for own in (self.embedding, self.blocks, self.head):  # an encoding starts as it was made
+            for module in own.modules():
+                if isinstance(module, nn.Linear | nn.Embedding):
+                    nn.init.normal_(module.weight, std=0.02)
         if tied:
             self.head.weight = self.embedding.weight
 

@@ -11,7 +11,7 @@ from ropewalk.functional.rotary import check_positions, cos_sin, inv_freq
 from ropewalk.kernels import rotate
 from ropewalk.kernels.rotate import Tables
 from ropewalk.modules.rotary import NUMERICS, Rotary
-from ropewalk.scaling import Scaling
+from ropewalk.scaling import Scaled, Scaling
 
 
 class AxialRotary(Rotary):
@@ -57,6 +57,7 @@ class AxialRotary(Rotary):
         super().__init__(head_dim, base=base, rotary_dim=2 * pairs, layout=layout, scaling=scaling, numerics=numerics)
         self.axes = tuple(whole("AxialRotary", "axes", axis, least=0) for axis in axes)
         self.slots = tuple(range(pairs)) if slots is None else tuple(slots)
+        self._coordinates = (max(self.axes) + 1,)
         self.groups = whole("AxialRotary", "groups", groups, least=1)
         if len(self.slots) != pairs:
             raise RopewalkError(f"AxialRotary: {len(self.slots)} slots for {pairs} pairs")
@@ -67,11 +68,16 @@ class AxialRotary(Rotary):
     def tables(self, positions: Tensor, length: int | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """cos, sin for integer positions [A, T] or [A, B, T], a row for each axis: float32 [T, P] or [B, T, P]."""
         check_positions(positions)
-        if positions.dim() < 2 or positions.shape[0] <= max(self.axes):
+        return self._tables(positions, self._native if length is None else self.frequencies(length))
+
+    def _tables(self, positions: Tensor, scaled: Scaled) -> Tables:
+        rows = self._coordinates[0]
+        if positions.dim() < 2 or positions.shape[0] < rows:
             raise RopewalkError(
-                f"AxialRotary: positions of shape {list(positions.shape)}; give {max(self.axes) + 1} rows, one an axis"
+                f"AxialRotary: positions of shape {list(positions.shape)}; give {rows} rows, one an axis"
             )
-        scaled = self._native if length is None else self.frequencies(length)
+        if scaled.inv_freq.numel() != len(self.axes):
+            raise RopewalkError("AxialRotary: lengths that differ; give one length for all rows")
         own = positions[list(self.axes)]  # [P, ..., T]: each pair's own coordinate
         frequencies = scaled.inv_freq.view(-1, *[1] * (own.dim() - 1))
         cos, sin = cos_sin(own, frequencies, scaled.attention_factor)

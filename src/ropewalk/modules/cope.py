@@ -36,6 +36,8 @@ class CoPE(Encoding):
     sqrt(D) q . e, which is that listing where `attend` has its own scale.
     """
 
+    heads_alike = True
+
     def __init__(self, head_dim: int, max_position: int) -> None:
         super().__init__()
         self.head_dim = whole("CoPE", "head_dim", head_dim, least=1)

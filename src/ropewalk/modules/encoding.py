@@ -33,6 +33,8 @@ class Encoding(nn.Module):
         ('bias',)
     """
 
+    heads_alike = False  # whether a relation serves every head alike, whatever their number
+
     @property
     def doors(self) -> tuple[str, ...]:
         """Those at which this encoding answers: whose methods its class overrides."""
@@ -144,6 +146,7 @@ class ClippedRelation(Encoding):
     -`max_distance` on; the first vector stands for all farther back, the last for all farther ahead.
     """
 
+    heads_alike = True
     max_distance: int
 
     def vectors(self) -> tuple[Tensor, Tensor | None]:

@@ -9,14 +9,14 @@ from ropewalk._errors import RopewalkError
 from ropewalk.functional.rotary import LAYOUTS, check_positions, inv_freq
 from ropewalk.kernels import rotate, tables
 from ropewalk.kernels.rotate import Tables
-from ropewalk.modules.encoding import Encoding
+from ropewalk.modules.cached_keys import CachedKeys
 from ropewalk.scaling import Scaled, Scaling
 
 NUMERICS = {"float64": torch.float64, "float32": torch.float32}
 BLOCKS = ("leading", "trailing")
 
 
-class Rotary(Encoding):
+class Rotary(CachedKeys):
     """Rotary position embedding: q, k -> R(position) q, R(position) k.
 
     Stateless: the output depends on the arguments alone. The frequencies are no buffer, so neither
@@ -106,8 +106,7 @@ class Rotary(Encoding):
         scaled = self._native
         if self.scaling is not None and self.scaling.depends_on_length and not positions.is_meta:
             scaled = self.frequencies(_lengths(positions) if length is None else length)
-        cos, sin = tables(positions, scaled.inv_freq, scaled.attention_factor)
-        return cos, -sin if self.reverse else sin
+        return self._tables(positions, scaled)
 
     def forward(
         self,
@@ -151,6 +150,10 @@ class Rotary(Encoding):
         if length is None:  # one sequence has one length, however it is cut into queries and keys
             length = torch.maximum(_lengths(q_positions), _lengths(k_positions))
         return self._turn(q, k, self.tables(q_positions, length), self.tables(k_positions, length))
+
+    def _tables(self, positions: Tensor, scaled: Scaled) -> Tables:
+        cos, sin = tables(positions, scaled.inv_freq, scaled.attention_factor)
+        return cos, -sin if self.reverse else sin
 
     def _turn(self, q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> tuple[Tensor, Tensor]:
         for x, (cos, _) in ((q, q_tables), (k, k_tables)):

@@ -121,22 +121,13 @@ def reading(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def probe(report: dict[str, Any]) -> dict[str, Any]:
-    """The gapped probe of a screening: excess by the span, with two standard errors."""
+    """The probe of a screening: excess by the position in the end of the texts."""
     data = []
     for index, method, look in styled(report, (report.get("probe") or {}).get("methods", [])):
-        spans = method["spans"]
-        drawn = line(
-            method["method"], [s["span"] for s in spans], [s["excess"] for s in spans], look, {"method": index}
-        )
-        errors = {
-            "type": "data",
-            "array": [2 * (s["stderr"] or 0) for s in spans],
-            "color": look.light,
-            "thickness": 1.5,
-        }
-        data.append(drawn | {"error_y": errors, "hovertemplate": "%{y:.3f}"})
-    layout = axes("span, tokens", "loss above the reference, nats a token") | {"hovermode": "x unified"}
-    positions(layout, report, "span %{x:,}")
+        x, y = zip(*((part["end"], part["nll"] - part["windowed"]) for part in method["parts"]), strict=True)
+        data.append(line(method["method"], x, y, look, {"method": index}) | {"hovertemplate": "%{y:.3f}"})
+    layout = axes("position, tokens", "loss above the nearest tokens alone, nats a token") | {"hovermode": "x unified"}
+    positions(layout, report, "up to %{x:,}")
     native_line(layout, report["native_length"])
     return {"data": data, "layout": layout}
 

@@ -1,4 +1,4 @@
-"""What pages of results have in common: the templates of this folder, read with escaping on."""
+"""What pages have in common: templates, read with escaping on."""
 
 import json
 from typing import Any
@@ -7,10 +7,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 
-def filled(template: str, **content: Any) -> str:
-    """A template of this folder with `content` in it; whatever it prints is escaped."""
+def filled(template: str, room: str = "ropewalk.report", **content: Any) -> str:
+    """A template of `room`'s folder with `content` in it; whatever it prints is escaped."""
     environment = Environment(
-        loader=PackageLoader("ropewalk.report", "."),
+        loader=PackageLoader(room, "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

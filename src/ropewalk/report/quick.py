@@ -1,11 +1,14 @@
-"""What the gapped probe saw, in words and in a table."""
+"""What the probe saw, in words and in a table."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from ropewalk.report.table import Table
 
-NOTE = "nats a token above the unscaled model without a gap; ± one standard error over passages"
+NOTE = (
+    "nats a token; excess: above the unscaled model that sees the nearest tokens alone, on the same tokens; "
+    "± one standard error over the parts of the texts"
+)
 CLEAR = 2  # standard errors by which methods differ that are told apart
 
 
@@ -19,7 +22,7 @@ def verdict(report: Mapping[str, Any]) -> str:
         row["method"] for row in rows if row["method"] not in (chosen["method"], "none") and not apart(chosen, row)
     ]
     return (
-        f"A quick probe, which measures no length: at positions up to {report['target_length']:,} {chosen['method']} "
+        f"A quick probe, which measures no length: at the end of {report['target_length']:,} tokens {chosen['method']} "
         f"loses least of the methods that may be written, and costs {chosen['short_cost']:+.3f} nats a token on short "
         f"text." + (f" Not told apart from it: {', '.join(unclear)}." if unclear else "")
     )
@@ -30,22 +33,21 @@ def apart(chosen: dict[str, Any], other: dict[str, Any]) -> bool:
     (a, a_error), (b, b_error) = (
         (row["behind_best"]["value"], row["behind_best"]["stderr"]) for row in (chosen, other)
     )
-    return a_error is not None and b_error is not None and abs(b - a) > CLEAR * (a_error + b_error)
+    return abs(b - a) > CLEAR * (a_error + b_error)
 
 
 def table(probe: dict[str, Any]) -> Table:
     """Every method in a line, the best first."""
     rows = sorted(probe["methods"], key=lambda row: row["rank"])
-    spans = [f"at {entry['span']:,}" for entry in rows[0]["spans"]]
-    header = ("rank", "method", "short cost", *spans, "behind the best")
-    return Table("The gapped probe", header, tuple(map(_cells, rows)), NOTE)
+    header = ("rank", "method", "short cost", f"excess at {rows[0]['parts'][-1]['end']:,}", "behind the best")
+    return Table("The probe", header, tuple(map(_cells, rows)), NOTE)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     estimates = [
         (row["short_cost"], row["short_cost_stderr"]),
-        *((entry["excess"], entry["stderr"]) for entry in row["spans"]),
+        (row["excess"], row["excess_stderr"]),
         (row["behind_best"]["value"], row["behind_best"]["stderr"]),
     ]
-    numbers = (f"{value:+.3f}" + ("" if error is None else f" ± {error:.3f}") for value, error in estimates)
+    numbers = (f"{value:+.3f} ± {error:.3f}" for value, error in estimates)
     return (str(row["rank"]), row["method"], *numbers)

@@ -6,7 +6,21 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from ropewalk.modules import ALiBi, CoPE, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias, TransformerXL
+from ropewalk.modules import (
+    ALiBi,
+    CoPE,
+    Encoding,
+    Fire,
+    Kerple,
+    Learned,
+    NoPE,
+    Rotary,
+    Sandwich,
+    Shaw,
+    Sinusoidal,
+    T5Bias,
+    TransformerXL,
+)
 from ropewalk.scaling import DynamicNTK, YaRN
 from ropewalk.verify.samples import sample
 
@@ -22,11 +36,14 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "rotary, dynamic": lambda: Rotary(WIDTH, rotary_dim=8, scaling=DynamicNTK(factor=4.0, original_length=8)),
     "alibi": lambda: ALiBi(HEADS),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=10),
+    "kerple": lambda: Kerple(HEADS),
+    "sandwich": lambda: Sandwich(HEADS),
+    "fire": lambda: Fire(HEADS, threshold=6.0),
     "shaw": lambda: Shaw(WIDTH, max_distance=4),
     "transformer-xl": lambda: TransformerXL(WIDTH, HEADS),
     "cope": lambda: CoPE(WIDTH, max_position=4),
 }
-RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "shaw", "transformer-xl", "cope")
+RELATIVE = tuple(name for name in MAKERS if name not in ("no encoding", "sinusoidal", "learned"))
 
 
 def built(name: str) -> Encoding:

@@ -36,6 +36,7 @@ CHECKS: tuple[Callable[[Facts, ModelSpec], Iterable[Finding]], ...] = (
     strays.window_missing,
     others.alibi,
     others.from_weights,
+    others.pairing_unread,
     lengths.window_short,
     keys.part_read,
     keys.assumed,

@@ -14,11 +14,12 @@ from ropewalk.checkpoints.typos import meant
 # Keys that a writer may have meant; the names of model_types.json count as well.
 MEANT = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "max_position_embeddings", ORIGINAL,
          "sliding_window", "layer_types", "head_dim")  # fmt: skip
+NANOTRON = "rope_interleaved"  # how it trained: what it exports is laid out for transformers all the same
 
 
 def misspelt(facts: Facts, spec: ModelSpec) -> Found:
     """A key that nobody reads and that looks like one that is read."""
-    known = {*MEANT, *facts.rule.names.values(), *facts.rule.keys, *facts.rule.defaults, *facts.asked}
+    known = {*MEANT, NANOTRON, *facts.rule.names.values(), *facts.rule.keys, *facts.rule.defaults, *facts.asked}
     for key in {key for key in facts.config if not key.startswith("_")} - known:  # transformers saves a few with _
         name = meant(key, known - set(facts.config))
         if name:

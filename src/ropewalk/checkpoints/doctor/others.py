@@ -1,11 +1,11 @@
-"""ALiBi in transformers, and frequencies that stand among the weights."""
+"""ALiBi in transformers, frequencies that stand among the weights, and weights laid out for the other pairing."""
 
 from collections.abc import Mapping
 
 from ropewalk.checkpoints.doctor.common import Found
 from ropewalk.checkpoints.errors import Finding
 from ropewalk.checkpoints.facts import Facts
-from ropewalk.checkpoints.spec import ModelSpec
+from ropewalk.checkpoints.spec import INTERLEAVE, ModelSpec
 
 HALF_PRECISION = ("bfloat16", "float16", "bf16", "fp16")
 
@@ -46,4 +46,16 @@ def from_weights(facts: Facts, spec: ModelSpec) -> Found:
             "frequencies-in-weights", "note",
             f"a {facts.model_type!r} checkpoint holds frequencies, or what multiplies them, among its weights",
             "they win over the config",
+        )  # fmt: skip
+
+
+def pairing_unread(facts: Facts, spec: ModelSpec) -> Found:
+    """Queries and keys laid out for a pairing that transformers' code of this type does not turn."""
+    if spec.turned:
+        yield Finding(
+            "pairing-unread", "error",
+            f"{INTERLEAVE} = {str(facts.config[INTERLEAVE]).lower()}: queries and keys are laid out for {spec.turned} "
+            f"pairs. transformers' {facts.model_type!r} turns {spec.rule.layout} ones and does not read the key: it, "
+            "and engines like it, compute gibberish without a word",
+            f"load it with ropewalk or with code of that pairing, or: ropewalk convert --layout {spec.rule.layout}",
         )  # fmt: skip

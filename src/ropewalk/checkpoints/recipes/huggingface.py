@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from ropewalk.checkpoints.recipes.recipe import ORIGINAL, REFUSED, RUN, Recipe, can_be_restated, no, overrides, refusal
+from ropewalk.checkpoints.recipes.recipe import (
+    ORIGINAL,
+    REFUSED,
+    RUN,
+    Recipe,
+    can_be_restated,
+    mispaired,
+    no,
+    overrides,
+    refusal,
+)
 from ropewalk.checkpoints.spec import ModelSpec
 
 SOURCE_5 = "transformers 5.23.0, on the model that ships (`make test`)"
@@ -12,7 +22,7 @@ UNREAD = "unread-by-transformers-4"
 
 def transformers_5(spec: ModelSpec, name: str) -> Recipe:
     """Load it as it is, or hand the same keys to the checkpoint that it was made from."""
-    if reason := _dropped(spec, name) or no("transformers 5", spec.scaling):
+    if reason := _dropped(spec, name) or mispaired(spec) or no("transformers 5", spec.scaling):
         return Recipe("transformers", REFUSED, "", SOURCE_5, reason)
     text = _load(name)
     if can_be_restated(spec):

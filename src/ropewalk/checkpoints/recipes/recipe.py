@@ -38,12 +38,24 @@ class Recipe:
 
 
 def refusal(reader: str, spec: ModelSpec) -> str:
-    """Why `reader` does not take the scaling of `spec`; empty where it does."""
+    """Why `reader` does not take `spec`, its scaling or its pairing; empty where it does."""
+    if reason := mispaired(spec):
+        return reason
     if not is_extended(spec):
         return ""
     if not _is_alike(spec):
         return "its layers do not all rotate whole heads alike, and what this engine does with that was not checked"
     return no(reader, spec.scaling)
+
+
+def mispaired(spec: ModelSpec) -> str:
+    """Why no engine takes weights laid out for the other pairing; empty for all others."""
+    if not spec.turned:
+        return ""
+    return (
+        f"its weights are laid out for {spec.turned} pairs, which engines do not turn in a {spec.model_type!r} model; "
+        f"lay them out for theirs: ropewalk convert --layout {spec.rule.layout}"
+    )
 
 
 def no(reader: str, scaling: Scaling | None) -> str:
