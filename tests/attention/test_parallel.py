@@ -24,7 +24,7 @@ BY_HEAD = [
         "cope",
         "by head",
         "gates",
-    )  # fmt: skip
+    )
     for shape in (*SHAPES, ("both ways", torch.float64, 2))
     if (name, shape[0]) != ("gates", "both ways")
 ]

@@ -353,6 +353,9 @@ def positions_at_the_input_off_by_one_after_a_cache(patch):
     "arrival: rotary, dynamic",
     "arrival: alibi",
     "arrival: t5",
+    "arrival: kerple",
+    "arrival: sandwich",
+    "arrival: fire",
     "arrival: shaw",
     "arrival: transformer-xl",
 )

@@ -43,7 +43,7 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "transformer-xl": lambda: TransformerXL(WIDTH, HEADS),
     "cope": lambda: CoPE(WIDTH, max_position=4),
 }
-RELATIVE = tuple(name for name in MAKERS if name not in ("no encoding", "sinusoidal", "learned"))
+RELATIVE = tuple(name for name in MAKERS if name not in ("no encoding", "sinusoidal", "learned", "fire"))
 
 
 def built(name: str) -> Encoding:
