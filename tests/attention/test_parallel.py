@@ -13,13 +13,24 @@ BOUNDS = {torch.bfloat16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-10}
 SHAPES = [("causal", torch.float32, HEADS), ("causal", torch.float64, 2), ("window", torch.float32, 2)]
 BY_HEAD = [
     (name, *shape)
-    for name in ("rotary", "alibi", "alibi halves", "t5", "t5 bidirectional", "shaw", "by head", "gates")
+    for name in (
+        "rotary",
+        "alibi",
+        "alibi halves",
+        "t5",
+        "t5 bidirectional",
+        "shaw",
+        "transformer-xl",
+        "cope",
+        "by head",
+        "gates",
+    )
     for shape in (*SHAPES, ("both ways", torch.float64, 2))
     if (name, shape[0]) != ("gates", "both ways")
 ]
 BY_TOKEN = [
     (name, *shape, zigzag)
-    for name in ("rotary", "rotary dynamic ntk", "alibi", "t5", "shaw", "by head")
+    for name in ("rotary", "rotary dynamic ntk", "alibi", "t5", "shaw", "cope", "by head")
     for shape in (*SHAPES, *((call, torch.float64, 2) for call in CALLS if call not in ("causal", "window")))
     for zigzag in (True, False)
 ] + [("rotary", "causal", torch.bfloat16, 2, True)]

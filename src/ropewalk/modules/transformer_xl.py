@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from ropewalk._checks import whole
 from ropewalk._errors import RopewalkError
-from ropewalk.functional.rotary import check_positions, cos_sin, full_precision, inv_freq
+from ropewalk.functional.rotary import check_positions, cos_sin, full_precision
+from ropewalk.functional.sinusoidal import sinusoidal_frequencies
 from ropewalk.modules.encoding import Encoding, check_heads, float32
 
 
@@ -70,7 +71,7 @@ class TransformerXL(Encoding):
 
     def _tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Cosines and sines, [T, dim / 2] or [B, 1, T, dim / 2]."""
-        cos, sin = cos_sin(positions, inv_freq(self.dim, 10000.0), dtype=dtype)
+        cos, sin = cos_sin(positions, sinusoidal_frequencies(self.dim), dtype=dtype)
         return (cos, sin) if positions.dim() == 1 else (cos[:, None], sin[:, None])
 
     def extra_repr(self) -> str:

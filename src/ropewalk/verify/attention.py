@@ -93,7 +93,7 @@ CHECKS = (
     ),
     Check(
         "attention: distance",
-        "Under all but the absolute encodings nothing changes when all tokens move by 10,000 positions.",
+        "Under every relative encoding, all but FIRE, nothing changes when all tokens move by 10,000 positions.",
         "identity",
         5e-6,
         distance_alone,
