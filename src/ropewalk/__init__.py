@@ -8,14 +8,17 @@ from ropewalk import positions as positions
 from ropewalk._errors import RopewalkError as RopewalkError
 from ropewalk.attention import attend as attend
 from ropewalk.modules import ALiBi as ALiBi
+from ropewalk.modules import Axial as Axial
 from ropewalk.modules import DistanceBias as DistanceBias
 from ropewalk.modules import Encoding as Encoding
 from ropewalk.modules import Learned as Learned
+from ropewalk.modules import MRoPE as MRoPE
 from ropewalk.modules import NoPE as NoPE
 from ropewalk.modules import Rotary as Rotary
 from ropewalk.modules import Shaw as Shaw
 from ropewalk.modules import Sinusoidal as Sinusoidal
 from ropewalk.modules import T5Bias as T5Bias
+from ropewalk.modules import XPos as XPos
 from ropewalk.scaling import NTK as NTK
 from ropewalk.scaling import DynamicLinear as DynamicLinear
 from ropewalk.scaling import DynamicNTK as DynamicNTK

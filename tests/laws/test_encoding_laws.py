@@ -102,6 +102,6 @@ def test_doors_are_those_that_the_subclass_answers_at():
     doors = {name.split()[0]: ENCODINGS[name]().doors for name in ENCODINGS}
     assert doors == {
         "nope": (), "sinusoidal": ("embed",), "learned": ("embed",), "rotary": ("rotate",), "alibi": ("bias",),
-        "t5": ("bias",), "shaw": ("relation",),
+        "t5": ("bias",), "shaw": ("relation",), "xpos": ("rotate",),
     }  # fmt: skip
     assert (HEADS, WIDTH) == (4, 16)
