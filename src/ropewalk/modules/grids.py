@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -112,7 +113,7 @@ def _by_axis(
 ) -> ByAxis | None:
     if given is None:
         return None
-    scalings = tuple(given) if isinstance(given, list | tuple) else (given,) * count
+    scalings: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,) * count
     if len(scalings) != count or not all(one is None or isinstance(one, Scaling) for one in scalings):
         raise RopewalkError(f"Axial: scaling={given!r}; give one scaling, or a list of one for each of {count} axes")
     if any(one is not None and one.depends_on_length for one in scalings):

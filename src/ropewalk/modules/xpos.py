@@ -59,7 +59,7 @@ class XPos(Encoding):
         self.scale_base = number("XPos", "scale_base", scale_base, least=0, above=True)
         self._inv_freq = inv_freq(self.head_dim, base)
         pairs = torch.arange(0, self.head_dim, 2, device="cpu", dtype=torch.float64)
-        self._log_zeta = ((pairs / self.head_dim + 0.4) / 1.4).log()
+        self._log2_zeta = ((pairs / self.head_dim + 0.4) / 1.4).log2()
 
     def longest_span(self, dtype: torch.dtype = torch.float32) -> int:
         """How far apart the positions of a row may lie for queries and keys of `dtype`.
@@ -102,15 +102,21 @@ class XPos(Encoding):
         return rotate(q, k, q_tables, self._scaled(k_positions, low + high, -1.0), layout=self.layout)
 
     def _scaled(self, positions: Tensor, twice_centre: Tensor, sign: float) -> Tables:
-        """cos and sin, float32 [..., T, P], times zeta^(sign (position - centre) / S)."""
+        """cos and sin, float32 [..., T, P], times zeta^(sign (position - centre) / S).
+
+        The centre's own power is rounded to one of two for each pair. It cancels all the same, and moves no digit but
+        the exponent: scores are the same to the bit whatever the centre, and so however tokens arrive.
+        """
         home = positions.device
         if home.type in rotary.WITHOUT_FLOAT64:
             positions, twice_centre = positions.cpu(), twice_centre.cpu()
-        from_centre = 2 * positions.long() - twice_centre[..., None]
+        bits = self._log2_zeta.to(positions.device) * (sign / self.scale_base)
         with full_precision(positions):
-            powers = from_centre.double() * (0.5 * sign / self.scale_base)
-            factor = (powers[..., None] * self._log_zeta.to(positions.device)).exp()
-            cos, sin = tables(positions.expand(from_centre.shape), self._inv_freq, 1.0)
+            powers = positions.double()[..., None] * bits
+            whole_bits = powers.floor()
+            shift = whole_bits - (0.5 * twice_centre.double()[..., None, None] * bits).round()
+            factor = (powers - whole_bits).exp2() * shift.exp2()
+            cos, sin = tables(positions, self._inv_freq, 1.0)
             return (cos * factor).float().to(home), (sin * factor).float().to(home)
 
     def _check_span(self, low: Tensor, high: Tensor, dtype: torch.dtype) -> None:
