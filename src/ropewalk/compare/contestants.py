@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ropewalk._errors import RopewalkError
 from ropewalk.compare.protocol import Protocol
-from ropewalk.modules import ALiBi, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias
+from ropewalk.modules import ALiBi, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias, XPos
 from ropewalk.scaling import Proportional
 
 
@@ -24,7 +24,7 @@ class Contestant:
 
 
 # Distances that are told apart scale with the training length as in the papers' models: T5 512 to 128, Shaw 64 to 16;
-# T5's is twice that, since below 16 all of its buckets are exact.
+# T5's is twice that, since below 16 all of its buckets are exact. xPos has 512 for 1,024.
 CONTESTANTS: dict[str, Contestant] = {
     "none": Contestant(lambda p: NoPE()),
     "sinusoidal": Contestant(lambda p: Sinusoidal(p.dim)),
@@ -36,6 +36,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "rope-partial": Contestant(lambda p: Rotary(p.head_dim, rotary_dim=max(2, p.head_dim // 8 * 2))),
     "rope-proportional": Contestant(lambda p: Rotary(p.head_dim, scaling=Proportional(0.75))),
     "rope-window": Contestant(lambda p: Rotary(p.head_dim), window=0.5),
+    "xpos": Contestant(lambda p: XPos(p.head_dim, scale_base=p.length / 2)),
 }
 QUICK = ("none", "sinusoidal", "alibi", "rope")
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from ropewalk.modules import ALiBi, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias
+from ropewalk.modules import ALiBi, Encoding, Learned, NoPE, Rotary, Shaw, Sinusoidal, T5Bias, XPos
 from ropewalk.scaling import DynamicNTK, YaRN
 from ropewalk.verify.samples import sample
 
@@ -20,11 +20,12 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "rotary": lambda: Rotary(WIDTH),
     "rotary, yarn": lambda: Rotary(WIDTH, layout="interleaved", scaling=YaRN(factor=4.0, original_length=8)),
     "rotary, dynamic": lambda: Rotary(WIDTH, rotary_dim=8, scaling=DynamicNTK(factor=4.0, original_length=8)),
+    "xpos": lambda: XPos(WIDTH, scale_base=20.0),
     "alibi": lambda: ALiBi(HEADS),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=10),
     "shaw": lambda: Shaw(WIDTH, max_distance=4),
 }
-RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "alibi", "t5", "shaw")
+RELATIVE = ("rotary", "rotary, yarn", "rotary, dynamic", "xpos", "alibi", "t5", "shaw")
 
 
 def built(name: str) -> Encoding:
