@@ -181,8 +181,8 @@ LITERATURE: dict[str, Literature] = {
         cons="for causal attention only; factors grow with the length, so keys cannot be cached as they are turned and "
         "float16 overflows first; without a window the gain is small (27.29 at 2,048 and 63.99 at 8,192)",
         choose="reproducing LEX; decoders whose window keeps distances short",
-        reported="perplexity 26.59 at 1,024, 25.53 at 2,048, 24.89 at 8,192 with blockwise causal attention, trained at "
-        "1,024; without it 27.29 at 2,048, 63.99 at 8,192 (arXiv 2212.10554, tables 4 and 5)",
+        reported="perplexity 26.59 at 1,024, 25.53 at 2,048, 24.89 at 8,192 with blockwise causal attention, trained "
+        "at 1,024; without it 27.29 at 2,048, 63.99 at 8,192 (arXiv 2212.10554, tables 4 and 5)",
     ),
 }
 

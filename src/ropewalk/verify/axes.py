@@ -62,7 +62,11 @@ def resolution() -> float:
 
 CHECKS = (
     Check(
-        "xpos", "Scores of the past are rotary's times zeta^(distance / S), pair by pair.", "float64 twin", 2e-6, faded
+        "xpos: formula",
+        "Scores of the past are rotary's times zeta^(distance / S), pair by pair.",
+        "float64 twin",
+        5e-6,
+        faded,
     ),
     Check("mrope: text", "Text, whose three coordinates are equal, turns as by plain rotary.", "identity", 6e-8, text),
     Check(
