@@ -9,12 +9,14 @@ from ropewalk._errors import RopewalkError as RopewalkError
 from ropewalk.attention import attend as attend
 from ropewalk.attention import attend_sharded as attend_sharded
 from ropewalk.modules import ALiBi as ALiBi
+from ropewalk.modules import Axial as Axial
 from ropewalk.modules import CoPE as CoPE
 from ropewalk.modules import DistanceBias as DistanceBias
 from ropewalk.modules import Encoding as Encoding
 from ropewalk.modules import Fire as Fire
 from ropewalk.modules import Kerple as Kerple
 from ropewalk.modules import Learned as Learned
+from ropewalk.modules import MRoPE as MRoPE
 from ropewalk.modules import NoPE as NoPE
 from ropewalk.modules import Rotary as Rotary
 from ropewalk.modules import Sandwich as Sandwich
@@ -22,6 +24,7 @@ from ropewalk.modules import Shaw as Shaw
 from ropewalk.modules import Sinusoidal as Sinusoidal
 from ropewalk.modules import T5Bias as T5Bias
 from ropewalk.modules import TransformerXL as TransformerXL
+from ropewalk.modules import XPos as XPos
 from ropewalk.modules import for_heads as for_heads
 from ropewalk.scaling import NTK as NTK
 from ropewalk.scaling import DynamicLinear as DynamicLinear

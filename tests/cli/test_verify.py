@@ -16,8 +16,9 @@ from ropewalk.functional import alibi, t5
 from ropewalk.kernels import cpu
 from ropewalk.kernels.autograd import Rotation
 from ropewalk.models import Cache
-from ropewalk.modules import ALiBi, CoPE, Learned, Rotary, Shaw, T5Bias, TransformerXL, rotary
+from ropewalk.modules import ALiBi, CoPE, Learned, Rotary, Shaw, T5Bias, TransformerXL, XPos, axial, grids, rotary
 from ropewalk.modules import t5 as t5_module
+from ropewalk.modules.grids import ByAxis
 from ropewalk.scaling import DynamicNTK, Linear, Llama3, LongRoPE, YaRN
 from ropewalk.verify import CHECKS, Check, absolute
 from ropewalk.verify import kernels as kernel_checks
@@ -193,6 +194,26 @@ def wrapped(patch, owner, name, change):
 @fault("rotary: complex", "rotary: matrix", "rotary: far out", "llama: tables", "llama: rotation")
 def the_sign_of_sin(patch):
     wrapped(patch, rotary, "tables", lambda tables, *_: (tables[0], -tables[1]))
+
+
+@fault("xpos: formula", "arrival: xpos")
+def a_centre_that_goes_by_the_length_of_the_call(patch):
+    original = XPos._scaled
+
+    def scaled(self, positions, twice_centre, sign):
+        return original(self, positions, twice_centre + (40 * positions.shape[-1] if sign > 0 else 0), sign)
+
+    patch.setattr(XPos, "_scaled", scaled)
+
+
+@fault("mrope: text")
+def axes_that_turn_backwards(patch):
+    wrapped(patch, axial, "cos_sin", lambda tables, *_: (tables[0], -tables[1]))
+
+
+@fault("axial: resolution")
+def the_scaling_of_the_other_axis(patch):
+    patch.setattr(grids, "ByAxis", lambda scalings, *pairs: ByAxis(scalings[::-1], *pairs))
 
 
 @fault("rotary: far out")

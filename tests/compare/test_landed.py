@@ -14,7 +14,7 @@ from ropewalk.report.comparison_table import markdown
 ROOT = Path(__file__).parents[2]
 RESULT = json.loads((ROOT / "benchmarks/results/comparison-plays.json").read_text())
 BY_NAME = {one["name"]: one for one in RESULT["encodings"]}
-LATER = {"kerple", "sandwich", "fire", "transformer-xl", "cope"}  # encodings that came after the run
+LATER = {"kerple", "sandwich", "fire", "transformer-xl", "cope", "xpos"}  # encodings that came after the run
 PEERS = {"rope": "benchmarks.x_transformers_peers:Rotary", "alibi": "benchmarks.x_transformers_peers:ALiBi"}
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from every_encoding import DIM, ENCODINGS, HEADS, attended, built, decoder, sample, tokens
+from every_encoding import DIM, ENCODINGS, HEADS, WIDTH, attended, built, decoder, sample, tokens
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from ropewalk import Rotary
 from ropewalk.attention import blocks
 
 LENGTHS = (8, 9, 40, 41)
@@ -114,3 +115,11 @@ def test_rotary_by_the_default_compiler():
             torch._dynamo.mark_dynamic(x, 1)
             torch.testing.assert_close(run(x), attended(encoding, x), rtol=0, atol=1e-5)
     assert counter.frame_count == 1
+
+
+def test_queries_and_keys_at_different_positions():
+    rope, q = Rotary(WIDTH), sample(1, HEADS, 6, WIDTH)
+    places = {"q_positions": torch.arange(6) + 20, "k_positions": torch.arange(6)}
+    run, _ = compiled(lambda q: rope(q, q.flip(-2), **places))
+    for one, other in zip(run(q), rope(q, q.flip(-2), **places), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)

@@ -7,7 +7,7 @@ import torch
 from every_encoding import HEADS, RELATIVE, WIDTH, built, sample
 from torch import Tensor
 
-from ropewalk import ALiBi, Encoding, Rotary, attend, positions
+from ropewalk import ALiBi, Encoding, attend, positions
 
 LOW = [torch.bfloat16, torch.float16]
 
@@ -15,16 +15,17 @@ LOW = [torch.bfloat16, torch.float16]
 def allowed(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, dtype: torch.dtype, options: dict) -> Tensor:
     """How far an output may be off, [B, H, T, D]; q, k, v and the encoding in float64.
 
-    With u the unit roundoff of `dtype`: rotation rounds q and k once each, so a logit is off by at most
-    d = (2u + u^2) scale |q| |k| (times YaRN's factor twice), and a weight by a factor of at most e^2d. A fused kernel
-    rounds weights to `dtype` once, and the output is rounded once. All else is float32, where 1e-4 of a logit is wide.
+    With u the unit roundoff of `dtype`: rotation rounds each feature of q and k once, so a logit is off by at most
+    d = (2u + u^2) scale |q| . |k|, rotated, and a weight by a factor of at most e^2d. A fused kernel rounds weights to
+    `dtype` once, and the output is rounded once. All else is float32, where 1e-4 of a logit is wide.
     """
     unit = torch.finfo(dtype).eps / 2
     d = 1e-4 * torch.ones(*q.shape[:-1], 1, dtype=torch.float64)
-    if isinstance(encoding, Rotary):
-        longest = k.norm(dim=-1).amax(-1).repeat_interleave(HEADS // k.shape[1], dim=1)
-        lengths = q.norm(dim=-1) * longest[..., None] * encoding.attention_factor**2
-        d = d + ((2 * unit + unit**2) * WIDTH**-0.5 * lengths)[..., None]
+    if "rotate" in encoding.doors:
+        places = [options.get(f"{x}_positions", positions.arange(y.shape[-2])) for x, y in (("q", q), ("k", k))]
+        turned, keys = encoding.rotate(q, k, *places)
+        products = turned.abs() @ keys.abs().repeat_interleave(HEADS // k.shape[1], dim=1).mT
+        d = d + (2 * unit + unit**2) * WIDTH**-0.5 * products.amax(-1, keepdim=True)
     positive = copy.deepcopy(encoding)
     if getattr(positive, "values", None) is not None:
         positive.values.data.abs_()

@@ -18,7 +18,7 @@ from every_encoding import (
     tokens,
 )
 
-from ropewalk import RopewalkError, Rotary, Sinusoidal, attend, functional
+from ropewalk import RopewalkError, Rotary, Sinusoidal, attend, functional, positions
 
 FAR = [2**24, 16_000_000]
 PATTERN = torch.tensor([0, 4, 1, 2, 3, 3])
@@ -171,3 +171,19 @@ def test_functions_take_no_floats_either(function):
     for dtype in FLOATS:
         with pytest.raises(RopewalkError):
             FUNCTIONS[function](torch.arange(4).to(dtype))
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_positions_drawn_at_random(name):
+    """Each row has a draw of its own; the tokens in another order, with their positions, say the same."""
+    encoding, x = built(name), sample(2, 12, DIM)
+    where = positions.randomized(12, 500, rows=2, generator=torch.Generator().manual_seed(0))
+    found = attended(encoding, x, where)
+    order = torch.tensor([5, 3, 11, 0, 8, 1, 2, 10, 4, 9, 7, 6])
+    shuffled = attended(encoding, x[:, order], where[:, order])
+    if name != "nope":
+        assert (found - attended(encoding, x)).abs().max() > 1e-3
+    for row in range(2):
+        alone = attended(encoding, x[row : row + 1], where[row], backend="reference")
+        torch.testing.assert_close(found[row : row + 1], alone, rtol=0, atol=1e-5)
+        torch.testing.assert_close(shuffled[row], found[row][:, order], rtol=0, atol=1e-5)

@@ -25,6 +25,7 @@ from ropewalk.modules import (
     Sinusoidal,
     T5Bias,
     TransformerXL,
+    XPos,
 )
 from ropewalk.scaling import Proportional
 
@@ -38,7 +39,8 @@ class Contestant:
 
 
 # Distances that are told apart scale with the training length as in the papers' models: T5 512 to 128, Shaw 64 to 16;
-# T5's is twice that, since below 16 all of its buckets are exact. CoPE counts as far as Shaw tells apart.
+# T5's is twice that, since below 16 all of its buckets are exact. CoPE counts as far as Shaw tells apart. xPos has 512
+# for 1,024.
 CONTESTANTS: dict[str, Contestant] = {
     "none": Contestant(lambda p: NoPE()),
     "sinusoidal": Contestant(lambda p: Sinusoidal(p.dim)),
@@ -55,6 +57,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "rope-partial": Contestant(lambda p: Rotary(p.head_dim, rotary_dim=max(2, p.head_dim // 8 * 2))),
     "rope-proportional": Contestant(lambda p: Rotary(p.head_dim, scaling=Proportional(0.75))),
     "rope-window": Contestant(lambda p: Rotary(p.head_dim), window=0.5),
+    "xpos": Contestant(lambda p: XPos(p.head_dim, scale_base=p.length / 2)),
 }
 QUICK = ("none", "sinusoidal", "alibi", "rope")
 

@@ -231,6 +231,20 @@ LITERATURE: dict[str, Literature] = {
         reported="for a window on every layer no published number is known to us; nearest: RoPE with blockwise causal "
         "attention 26.37 at 2,048, 26.16 at 8,192, trained at 1,024 (arXiv 2212.10554)",
     ),
+    "xpos": Literature(
+        title="xPos",
+        paper="Sun et al. 2022, arXiv 2212.10554",
+        acts="turns queries and keys as RoPE does, and scales them so that scores fade with distance",
+        learnable="no",
+        used_by="the paper's LEX; RetNet, whose decay is another",
+        pros="fast pairs, which meet unseen angles first, count least far away; still no parameters, and any attention "
+        "kernel runs it",
+        cons="for causal attention only; factors grow with the length, so keys cannot be cached as they are turned and "
+        "float16 overflows first; without a window the gain is small (27.29 at 2,048 and 63.99 at 8,192)",
+        choose="reproducing LEX; decoders whose window keeps distances short",
+        reported="perplexity 26.59 at 1,024, 25.53 at 2,048, 24.89 at 8,192 with blockwise causal attention, trained "
+        "at 1,024; without it 27.29 at 2,048, 63.99 at 8,192 (arXiv 2212.10554, tables 4 and 5)",
+    ),
 }
 
 ERRORS: tuple[tuple[str, str, str], ...] = (

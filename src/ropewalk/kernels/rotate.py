@@ -80,7 +80,10 @@ def _by_kernel(
     q: Tensor, k: Tensor, tables: Tables, k_tables: Tables | None, layout: str, axes: str, first: int, out: Pair | None
 ) -> Pair | str:
     """What the kernel gives, or why it cannot. Shapes are its own to check: one token costs no more than a question."""
-    all_tables = (*tables, None, None) if k_tables is None or k_tables is tables else (*tables, *k_tables)
+    shared = k_tables is None or (
+        k_tables[0] is tables[0] and k_tables[1] is tables[1]
+    )  # tuples' own "is" has no graph
+    all_tables = (*tables, *((None, None) if k_tables is None or shared else k_tables))
     refused = _refusal((q, k, *all_tables, *(out or ())))
     if refused is not None:
         return refused

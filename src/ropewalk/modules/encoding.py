@@ -19,7 +19,7 @@ class Encoding(nn.Module):
     door         what it does                                who answers
     ===========  ==========================================  =====================================
     `embed`      x + p(position), before the first layer     `Sinusoidal`, `Learned`
-    `rotate`     q, k -> R(position) q, R(position) k        `Rotary`
+    `rotate`     q, k -> R(position) q, R(position) k        `Rotary`, `XPos`
     `bias`       logits + b(query position, key position)    `ALiBi`, `T5Bias`
     `relation`   q . a(distance) beside q . k, and values    `Shaw`, `TransformerXL`, `CoPE`
     ===========  ==========================================  =====================================

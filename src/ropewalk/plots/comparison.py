@@ -25,6 +25,7 @@ COLOURS = {
     "rope-partial": "#4a90d9",
     "rope-proportional": "#27a9c4",
     "rope-window": "#8fb8de",
+    "xpos": "#6a5acd",
 }
 SPARE = ("#d14fa0", "#b8860b", "#008b8b", "#6b8e23", "#555555")  # for a user's own, in turn
 MARKERS = "osD^vP*X<>hp"  # so that the lines can be told apart without colour

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from ropewalk.verify import absolute, arrival, attention, biases, kernels, peers, rotation, scalings, written_out
+from ropewalk.verify import absolute, arrival, attention, axes, biases, kernels, peers, rotation, scalings, written_out
 from ropewalk.verify.check import Check as Check
 from ropewalk.verify.check import Result as Result
 
-MODULES = (absolute, rotation, kernels, scalings, biases, attention, written_out, arrival, peers)
+MODULES = (absolute, rotation, axes, kernels, scalings, biases, attention, written_out, arrival, peers)
 CHECKS: tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
 
 

@@ -20,6 +20,7 @@ from ropewalk.modules import (
     Sinusoidal,
     T5Bias,
     TransformerXL,
+    XPos,
 )
 from ropewalk.scaling import DynamicNTK, YaRN
 from ropewalk.verify.samples import sample
@@ -34,6 +35,7 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "rotary": lambda: Rotary(WIDTH),
     "rotary, yarn": lambda: Rotary(WIDTH, layout="interleaved", scaling=YaRN(factor=4.0, original_length=8)),
     "rotary, dynamic": lambda: Rotary(WIDTH, rotary_dim=8, scaling=DynamicNTK(factor=4.0, original_length=8)),
+    "xpos": lambda: XPos(WIDTH, scale_base=20.0),
     "alibi": lambda: ALiBi(HEADS),
     "t5": lambda: T5Bias(HEADS, buckets=8, max_distance=10),
     "kerple": lambda: Kerple(HEADS),
