@@ -1,6 +1,7 @@
 """Every command of the README is run, and what the main job does to the model that ships is what the README says."""
 
 import contextlib
+import functools
 import io
 import json
 import re
@@ -54,11 +55,15 @@ def walked(tmp_path_factory) -> Path:
 def visit(folder: Path) -> None:
     """Start the local page, read it, and stop it as Ctrl-C does."""
     command = [ROPEWALK, "explore", "--no-browser", "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as started:
-        with urllib.request.urlopen(started.stdout.readline().split()[0]) as page:
-            assert "ropewalk explore" in page.read().decode()
-        started.send_signal(signal.SIGINT)
-        assert started.wait(30) == 130
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # who runs the tests may ignore Ctrl-C
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, preexec_fn=heard) as started:
+        try:
+            with urllib.request.urlopen(started.stdout.readline().split()[0]) as page:
+                assert "ropewalk explore" in page.read().decode()
+            started.send_signal(signal.SIGINT)
+            assert started.wait(30) == 130
+        finally:
+            started.kill()
 
 
 @pytest.fixture(scope="module")

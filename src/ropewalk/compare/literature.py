@@ -236,7 +236,7 @@ LITERATURE: dict[str, Literature] = {
         paper="Sun et al. 2022, arXiv 2212.10554",
         acts="turns queries and keys as RoPE does, and scales them so that scores fade with distance",
         learnable="no",
-        used_by="the paper's LEX; RetNet, whose decay is another",
+        used_by="no public model is known to us",
         pros="fast pairs, which meet unseen angles first, count least far away; still no parameters, and any attention "
         "kernel runs it",
         cons="for causal attention only; factors grow with the length, so keys cannot be cached as they are turned and "
