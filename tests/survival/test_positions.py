@@ -181,7 +181,7 @@ def test_positions_drawn_at_random(name):
     found = attended(encoding, x, where)
     order = torch.tensor([5, 3, 11, 0, 8, 1, 2, 10, 4, 9, 7, 6])
     shuffled = attended(encoding, x[:, order], where[:, order])
-    if name != "nope":
+    if name not in ("nope", "cope"):  # which count the tokens between, wherever these stand
         assert (found - attended(encoding, x)).abs().max() > 1e-3
     for row in range(2):
         alone = attended(encoding, x[row : row + 1], where[row], backend="reference")
