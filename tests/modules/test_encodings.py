@@ -134,6 +134,13 @@ def test_fire():
     torch.testing.assert_close(encoding.bias(Q_AT, K_AT).detach(), by_hand(formula, 2), rtol=1e-5, atol=1e-6)
 
 
+def test_fire_has_gradients_where_its_threshold_is_nothing():
+    encoding, where = Fire(2), torch.arange(3)
+    torch.nn.init.zeros_(encoding.multiplier)
+    encoding.bias(where, where).sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in encoding.parameters())
+
+
 def test_fire_learns_its_threshold_where_it_counts():
     encoding = Fire(2, threshold=5.0)
     encoding.bias(torch.tensor([3]), torch.arange(3)).sum().backward()

@@ -7,7 +7,7 @@ import torch
 from every_encoding import built, decoder, tokens
 from sharded import WORLD, Results, loss, work
 
-NAMES = ["t5", "shaw", "rotary dynamic ntk", "learned"]
+NAMES = ["t5", "shaw", "fire", "rotary dynamic ntk", "learned"]
 
 
 @pytest.fixture(scope="module")

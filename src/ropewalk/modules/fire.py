@@ -24,7 +24,7 @@ class Fire(Encoding):
 
     Attributes:
         network: f.
-        c, multiplier: scalars; L is |multiplier x threshold|, the multiplier starts at 1.
+        c, multiplier: [1], since FSDP shards no scalar; L is |multiplier x threshold|, the multiplier starts at 1.
 
     Raises:
         RopewalkError: heads or hidden below 1, a threshold or c that is not above 0.
@@ -44,8 +44,8 @@ class Fire(Encoding):
         self.network = nn.Sequential(
             nn.Linear(1, self.hidden), nn.ReLU(), nn.Linear(self.hidden, self.heads, bias=False)
         )
-        self.c = nn.Parameter(torch.tensor(number("Fire", "c", c, least=0, above=True)))
-        self.multiplier = nn.Parameter(torch.tensor(1.0))
+        self.c = nn.Parameter(torch.tensor([number("Fire", "c", c, least=0, above=True)]))
+        self.multiplier = nn.Parameter(torch.ones(1))
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         """[H, T, S], or [B, H, T, S] where either is per row; in float32 whatever the module was cast to."""
@@ -55,7 +55,7 @@ class Fire(Encoding):
         with full_precision(queries):
             wide = {name: float32(value, queries.device) for name, value in self.named_parameters()}
             c, least = wide["c"], (wide["multiplier"] * self.threshold).abs()
-            whole = torch.maximum(queries.to(c.dtype), least)
+            whole = torch.maximum(queries.to(c.dtype), least).clamp(min=1e-6)  # a share of nothing has no gradient
             share = _bent(c, (queries - keys).abs().to(c.dtype)) / (_bent(c, whole) + torch.finfo(c.dtype).tiny)
             network = {name.removeprefix("network."): value for name, value in wide.items() if "." in name}
             return functional_call(self.network, network, share[..., None]).movedim(-1, -3)
