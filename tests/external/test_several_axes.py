@@ -1,5 +1,6 @@
 """xPos against x-transformers; M-RoPE, vision towers and their positions against transformers."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,8 @@ from external_peers import TOKENS, assert_same, joined, randomized, sample, spli
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import PixtralVisionConfig, Qwen2VLTextConfig, Qwen3VLTextConfig
+from transformers import DINOv3ViTConfig, PixtralVisionConfig, Qwen2VLTextConfig, Qwen3VLTextConfig
+from transformers.models.dinov3_vit import modeling_dinov3_vit as dinov3
 from transformers.models.pixtral import modeling_pixtral as pixtral
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
 from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2
@@ -17,7 +19,7 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl as qwen3
 from x_transformers.x_transformers import Attention, RotaryEmbedding
 from x_transformers.x_transformers import apply_rotary_pos_emb as x_rotary
 
-from ropewalk import Axial, MRoPE, XPos, attend, positions
+from ropewalk import Axial, Linear, MRoPE, XPos, attend, positions
 
 DIM, WIDTH = 48, 16
 
@@ -131,6 +133,20 @@ def sequences(draw, picture: st.SearchStrategy) -> tuple[list, int]:
     for t, h, w, *interval in draw(st.lists(picture, max_size=4)):
         parts += [(t, h * merge, w * merge, *interval), draw(texts)]
     return parts, merge
+
+
+def test_dinov3():
+    """Its coordinates run from -1 to 1 whatever the image's size: a scaling for each axis, and a shift that scores do
+    not see."""
+    height, width = 16, 24
+    config = DINOv3ViTConfig(hidden_size=128, num_attention_heads=2, patch_size=16, rope_theta=100.0)
+    image = torch.zeros(1, 3, 16 * height, 16 * width)
+    q, k = sample(1, 2, height * width, 64).requires_grad_(), sample(1, 2, height * width, 64, seed=1).requires_grad_()
+    tables = dinov3.DINOv3ViTRopePositionEmbedding(config).eval()(image)
+    theirs = dinov3.apply_rotary_pos_emb(q, k, *tables)
+    rope = Axial(64, base=100.0, scaling=[Linear(factor=size / (4 * math.pi)) for size in (height, width)])
+    ours = rope(q, k, positions.grid(height, width))
+    assert_same(ours[0] @ ours[1].mT, theirs[0] @ theirs[1].mT, [q, k])
 
 
 @given(drawn=sequences(st.one_of(images, videos)), pad=st.integers(0, 3))
