@@ -126,9 +126,8 @@ def probe(report: dict[str, Any]) -> dict[str, Any]:
     for index, method, look in styled(report, (report.get("probe") or {}).get("methods", [])):
         x, y = zip(*((part["end"], part["nll"] - part["windowed"]) for part in method["parts"]), strict=True)
         data.append(line(method["method"], x, y, look, {"method": index}) | {"hovertemplate": "%{y:.3f}"})
-    layout = axes("position, tokens", "loss above the nearest tokens alone, nats a token") | {"hovermode": "x unified"}
-    positions(layout, report, "up to %{x:,}")
-    native_line(layout, report["native_length"])
+    layout = axes("position, tokens", "above the nearest tokens, nats") | {"hovermode": "x unified"}
+    layout["xaxis"] |= {"tickformat": ",d", "unifiedhovertitle": {"text": "up to %{x:,}"}}  # the end of the texts alone
     return {"data": data, "layout": layout}
 
 
