@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ropewalk import (
     ALiBi,
     CoPE,
+    DualChunk,
     DynamicNTK,
     Encoding,
     Fire,
@@ -17,6 +18,7 @@ from ropewalk import (
     NoPE,
     Rotary,
     Sandwich,
+    SelfExtend,
     Shaw,
     Sinusoidal,
     T5Bias,
@@ -61,10 +63,13 @@ ENCODINGS: dict[str, Callable[[], Encoding]] = {
     "shaw keys only": lambda: Shaw(WIDTH, max_distance=5, max_future=0, values=False),
     "transformer-xl": lambda: TransformerXL(WIDTH, HEADS, dim=24),
     "cope": lambda: CoPE(WIDTH, max_position=4),
+    "self-extend": lambda: SelfExtend(Rotary(WIDTH), group=3, window=6),
+    "dual chunk": lambda: DualChunk(Rotary(WIDTH, layout="interleaved"), chunk_size=9, local_size=3),
 }
 ADDED = [name for name in ENCODINGS if name.startswith(("sinusoidal", "learned"))]
 RELATIVE = [name for name in ENCODINGS if name not in ADDED]
-SHIFTED = [name for name in RELATIVE if name != "fire"]  # those that see distances alone, wherever a text stands
+PLACED = ("fire", "self-extend", "dual chunk")  # those that see where a pair stands, beside its distance
+SHIFTED = [name for name in RELATIVE if name not in PLACED]
 COMPUTED = ("kerple", "fire")  # from parameters, not looked up among them: with those in float64 they are float64's
 
 

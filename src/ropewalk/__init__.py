@@ -12,6 +12,7 @@ from ropewalk.modules import ALiBi as ALiBi
 from ropewalk.modules import Axial as Axial
 from ropewalk.modules import CoPE as CoPE
 from ropewalk.modules import DistanceBias as DistanceBias
+from ropewalk.modules import DualChunk as DualChunk
 from ropewalk.modules import Encoding as Encoding
 from ropewalk.modules import Fire as Fire
 from ropewalk.modules import Kerple as Kerple
@@ -20,6 +21,7 @@ from ropewalk.modules import MRoPE as MRoPE
 from ropewalk.modules import NoPE as NoPE
 from ropewalk.modules import Rotary as Rotary
 from ropewalk.modules import Sandwich as Sandwich
+from ropewalk.modules import SelfExtend as SelfExtend
 from ropewalk.modules import Shaw as Shaw
 from ropewalk.modules import Sinusoidal as Sinusoidal
 from ropewalk.modules import T5Bias as T5Bias

@@ -14,12 +14,13 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from ropewalk import (
     ALiBi,
     DistanceBias,
+    DualChunk,
     DynamicNTK,
-    Encoding,
     Learned,
     NoPE,
     RopewalkError,
     Rotary,
+    SelfExtend,
     Shaw,
     T5Bias,
     patch,
@@ -30,11 +31,14 @@ HEADS, WIDTH = 4, 16
 PADDED = torch.tensor([[0] * 6 + [1] * 34, [1] * 40])
 WINDOW = 12  # of the layers that slide; see `patched_models`
 SLIDING = {"mistral": {0, 1, 2}, "gemma2": {0, 2}, "gemma3_text": {0, 2}}
+ROPE = Rotary(WIDTH)
 ENCODINGS = {
     "nope": NoPE,
     "alibi": lambda: ALiBi(HEADS),
     "t5": lambda: vivid(T5Bias(HEADS, buckets=8, max_distance=20), 2.0),
     "shaw": lambda: vivid(Shaw(WIDTH, max_distance=5)),
+    "self-extend": lambda: SelfExtend(Rotary(WIDTH), group=3, window=8),
+    "dual chunk": lambda: DualChunk(Rotary(WIDTH), chunk_size=14, local_size=4),
     "rotary": lambda: Rotary(WIDTH, base=100.0, layout="interleaved"),
     "dynamic": lambda: Rotary(WIDTH, scaling=DynamicNTK(2.0, NATIVE)),
 }
@@ -181,14 +185,33 @@ def test_a_patched_model_compiles():
     torch.compiler.reset()
 
 
-class Both(Encoding):
+class Both(ALiBi):
     """It rotates and it biases."""
 
     def rotate(self, q, k, q_positions, k_positions, length=None):
-        return q, k
+        return ROPE.rotate(q, k, q_positions, k_positions, length)
 
-    def bias(self, q_positions, k_positions):
-        return None
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral"])
+def test_two_doors_at_once(kind):
+    """The model's own rotation, and a mask of slopes beside it."""
+    model, tokens = made(kind), text(12)
+    slopes = torch.tensor([2 ** (-8 * (head + 1) / HEADS) for head in range(HEADS)])[:, None, None]
+    apart = distances(12)
+    mask = (slopes * apart).masked_fill(apart > 0, torch.finfo(torch.float32).min)[None]
+    expected = logits(model, tokens, attention_mask=mask, position_ids=torch.arange(12)[None])
+    with patch(model, encoding=Both(HEADS)):
+        close(logits(model, tokens), expected)
+
+
+def test_a_text_that_is_not_long_is_read_as_before():
+    """And a longer one otherwise: by `SelfExtend` all but the last 20 tokens are seen elsewhere."""
+    model = made("llama")
+    before = logits(model, text(40))
+    with patch(model, encoding=SelfExtend(ROPE, group=4, window=20)):
+        found = logits(model, text(40))
+    close(found[:, :20], before[:, :20])
+    assert not torch.allclose(found[:, 20:], before[:, 20:], atol=0.05)
 
 
 class Late(DistanceBias):
@@ -202,7 +225,6 @@ class Late(DistanceBias):
     ("kind", "encoding", "told"),
     [
         ("llama", Learned(64, 64), "added to the input"),
-        ("llama", Both(), "answers at rotate and bias"),
         ("llama", Late(), "not today"),
         ("llama", ALiBi(8), "cannot be changed in this way"),
         ("nanochat", ALiBi(HEADS), "cannot be changed in this way"),  # it norms keys after the rotation

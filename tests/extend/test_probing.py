@@ -121,7 +121,7 @@ def test_a_model_whose_own_frequencies_depend_on_the_length_is_refused(prose, ti
 def test_a_quick_report_claims_no_length(report):
     assert report["quick"] is True
     assert report["confirm"].startswith("ropewalk extend ")
-    assert report["confirm"].endswith(f"--methods {report['chosen']}")
+    assert report["confirm"].partition("--methods ")[2].split(",")[0] == report["chosen"]
     for method in report["methods"]:
         assert (method["holds_to"], method["reads_to"], method["usable_length"]) == (None, None, None)
         assert method["buckets"] == method["reading"] == []
@@ -130,17 +130,27 @@ def test_a_quick_report_claims_no_length(report):
     assert report["verified"]["frequencies_bit_equal"]
 
 
-def test_the_confirming_command_names_what_was_given(tiny, prose):
+def test_the_confirming_command_names_what_was_given(tiny, prose, monkeypatch):
     from ropewalk.checkpoints.load import SHIPPED
-    from ropewalk.extend.result import quick_result
+    from ropewalk.extend import result
 
-    rows = {"protocol": {}, "methods": []}
+    behind = {"ntk": 0.0, "none": 0.01, "yarn": 0.1}
+
+    def rows(error):
+        known = [{"method": name, "behind_best": {"value": value, "stderr": error}} for name, value in behind.items()]
+        return {"protocol": {}, "methods": known}
+
+    monkeypatch.setattr(result, "probed_method", lambda plan, row: row)
     own = plan(tiny, (prose,), 128, ("yarn", "ntk"), quick=True)
-    assert quick_result(own, rows, "ntk")["confirm"] == (
-        f"ropewalk extend {tiny} --text {prose} --to 128 --out DIR --methods ntk"
-    )
+    for error, named in ((0.01, "ntk"), (0.03, "ntk,yarn")):  # with what is not told apart from the chosen
+        assert result.quick_result(own, rows(error), "ntk")["confirm"] == (
+            f"ropewalk extend {tiny} --text {prose} --to 128 --out DIR --methods {named}"
+        )
     shipped = plan(SHIPPED, tuple(sorted(SHIPPED.glob("heldout-*.txt"))), 512, ("yarn", "ntk"), quick=True)
-    assert quick_result(shipped, rows, None)["confirm"] == "ropewalk extend --to 512 --out DIR --methods yarn,ntk"
+    assert (
+        result.quick_result(shipped, rows(0.01), None)["confirm"]
+        == "ropewalk extend --to 512 --out DIR --methods yarn,ntk"
+    )
 
 
 def test_its_page_is_safe_and_says_what_it_is(report):
@@ -204,10 +214,11 @@ def test_what_is_not_told_apart_is_said():
 
 def test_what_is_read_fits_the_native_length_and_the_budget():
     for native, target, documents, want in (
-        (8192, 16384, 48, (1536, 4096, 2048, 1)),
-        (256, 1024, 48, (256, 256, 64, 16)),
+        (8192, 16384, 48, (1536, 4096, 2048, 2)),
+        (8192, 16384, 1, (1536, 4096, 2048, 1)),
+        (256, 1024, 48, (256, 256, 64, 32)),
         (256, 1024, 5, (256, 256, 64, 5)),
-        (8192, 131072, 9, (1536, 32768, 2048, 1)),
+        (8192, 131072, 9, (1536, 8192, 2048, 1)),
     ):
         spec = from_config({**PLAN.spec.config, "max_position_embeddings": native})
         made = Plan(Path("m"), (), spec, target, {}, documents=documents)

@@ -107,5 +107,6 @@ def test_doors_are_those_that_the_subclass_answers_at():
         "nope": (), "sinusoidal": ("embed",), "learned": ("embed",), "rotary": ("rotate",), "alibi": ("bias",),
         "t5": ("bias",), "kerple": ("bias",), "sandwich": ("bias",), "fire": ("bias",), "shaw": ("relation",),
         "transformer-xl": ("relation",), "cope": ("relation",), "xpos": ("rotate",),
+        "self-extend": ("rotate", "relation"), "dual": ("rotate", "relation"),
     }  # fmt: skip
     assert (HEADS, WIDTH) == (4, 16)

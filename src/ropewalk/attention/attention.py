@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
-from ropewalk.attention import clipped, decay, distance, flex, sdpa
+from ropewalk.attention import clipped, decay, distance, flex, remapped, sdpa
 from ropewalk.attention.blocks import Core, by_blocks, rows_at_once
 from ropewalk.attention.job import Job, check_options, check_tensors
 from ropewalk.attention.reference import reference
@@ -169,5 +169,10 @@ def _core(job: Job, backend: str) -> tuple[Core, int]:
 
 def _maskless(job: Job) -> Core | None:
     """The function that takes this bias, window or relation to the fused kernel without a mask, where there is one."""
-    ways = (distance.serves, distance.distance), (decay.serves, decay.decay), (clipped.serves, clipped.clipped)
+    ways = (
+        (distance.serves, distance.distance),
+        (decay.serves, decay.decay),
+        (clipped.serves, clipped.clipped),
+        (remapped.serves, remapped.remapped),
+    )
     return next((core for serves, core in ways if serves(job)), None)

@@ -52,7 +52,7 @@ class _Decay(torch.autograd.Function):
                 flash.forward(q[:, :, rows], k[:, :, keys], v[:, :, keys], _mask(potential, rows, keys, q, k), scale)
                 for keys in parts
             ]
-            out, logsumexp = _joined(found)
+            out, logsumexp = flash.joined(found)
             outs.append(out)
             sums.append(logsumexp)
         out = torch.cat(outs, dim=2)
@@ -102,13 +102,3 @@ def _mask(potential: Tensor, rows: slice, keys: slice, q: Tensor, k: Tensor) -> 
 
 def _wide(q: Tensor) -> torch.dtype:
     return torch.float64 if q.dtype == torch.float64 else torch.float32
-
-
-def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Outputs over some of the keys each as the output over all of them."""
-    if len(parts) == 1:
-        return parts[0]
-    (one, one_sum), (other, other_sum) = parts
-    total = torch.logaddexp(one_sum, other_sum)
-    share = (other_sum - total).exp()[..., None]
-    return torch.lerp(one.to(share.dtype), other.to(share.dtype), share).to(one.dtype), total

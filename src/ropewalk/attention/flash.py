@@ -85,3 +85,13 @@ def backward(
     of_v = weights.mT @ upstream
     of_logits = (upstream @ v.mT).sub_((upstream * out).sum(-1, keepdim=True)).mul_(weights)
     return (of_logits @ k).mul_(scale), (of_logits.mT @ q).mul_(scale), of_v, of_logits
+
+
+def joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Outputs over some of the keys each as the output over all of them."""
+    if len(parts) == 1:
+        return parts[0]
+    (one, one_sum), (other, other_sum) = parts
+    total = torch.logaddexp(one_sum, other_sum)
+    share = (other_sum - total).exp()[..., None]
+    return torch.lerp(one.to(share.dtype), other.to(share.dtype), share).to(one.dtype), total

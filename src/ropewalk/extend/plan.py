@@ -17,7 +17,8 @@ from ropewalk.measure.retrieval import DEPTHS, lengths
 from ropewalk.measure.verdict import TOLERANCE
 from ropewalk.scaling import Scaled, Scaling
 
-PROBE_SHORT, PROBE_TOKENS = 1536, 16_384  # tokens of a short text, and of all texts that a probe reads
+PROBE_SHORT = 1536  # tokens of a short text that a probe reads
+PROBE_TOKENS, PROBE_ENDS = 32_768, 8192  # tokens of all texts that a probe reads, and of all their ends
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class Plan:
 
     @property
     def probe_end(self) -> int:
-        """Tokens at the end of each stretch that the probe reads on: a quarter."""
-        return self.target // 4
+        """Tokens at the end of each stretch that the probe reads on: at most a quarter, and 8192 of all together."""
+        return max(1, min(self.target // 4, PROBE_ENDS // self.probed))
 
     @property
     def probe_window(self) -> int:
@@ -77,7 +78,7 @@ class Plan:
 
     @property
     def probed(self) -> int:
-        """Stretches that the probe reads: as many as make 16,384 tokens, at least one and at most `documents`."""
+        """Stretches that the probe reads: as many as make 32,768 tokens, at least one and at most `documents`."""
         return max(1, min(self.documents, PROBE_TOKENS // self.target))
 
     @property

@@ -22,6 +22,7 @@ from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
 from ropewalk.measure.retrieval import GAIN as RETRIEVAL_GAIN
 from ropewalk.measure.retrieval import finds_to
 from ropewalk.measure.verdict import RESAMPLES, resampling_unit, short_cost
+from ropewalk.report.quick import not_told_apart
 from ropewalk.scaling import Scaling
 
 SCHEMA_VERSION = 1
@@ -126,19 +127,20 @@ def full_result(plan: Plan, measurement: Measurement) -> dict[str, Any]:
 
 
 def quick_result(plan: Plan, probe: dict[str, Any], chosen: str | None) -> dict[str, Any]:
-    """What a quick run adds to report.json: the probe, and the command that confirms it."""
+    """What a quick run adds to report.json: the probe, and a command for full passes of the chosen and its like."""
     given = [str(plan.model), *(word for text in plan.texts for word in ("--text", str(text)))]
     if plan.model == SHIPPED and plan.texts == tuple(sorted(SHIPPED.glob("heldout-*.txt"))):
         given = []
     if plan.dtype != torch.float32:
         given += ["--dtype", str(plan.dtype).removeprefix("torch.")]
     command = ["ropewalk", "extend", *given, "--to", str(plan.target), "--out", "DIR"]
+    open_still = [chosen, *not_told_apart(probe["methods"], chosen)] if chosen else plan.scalings
     return {
         "quick": True,
         "protocol": probe["protocol"],
         "methods": [probed_method(plan, row) for row in probe["methods"]],
         "probe": probe,
-        "confirm": shlex.join([*command, "--methods", chosen or ",".join(plan.scalings)]),
+        "confirm": shlex.join([*command, "--methods", ",".join(open_still)]),
     }
 
 

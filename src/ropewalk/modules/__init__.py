@@ -11,6 +11,8 @@ from ropewalk.modules.kerple import Kerple as Kerple
 from ropewalk.modules.learned import Learned as Learned
 from ropewalk.modules.mrope import MRoPE as MRoPE
 from ropewalk.modules.nope import NoPE as NoPE
+from ropewalk.modules.remapped import DualChunk as DualChunk
+from ropewalk.modules.remapped import SelfExtend as SelfExtend
 from ropewalk.modules.rotary import Rotary as Rotary
 from ropewalk.modules.sandwich import Sandwich as Sandwich
 from ropewalk.modules.shaw import Shaw as Shaw

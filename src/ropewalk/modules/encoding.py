@@ -24,6 +24,8 @@ class Encoding(nn.Module):
     `relation`   q . a(distance) beside q . k, and values    `Shaw`, `TransformerXL`, `CoPE`
     ===========  ==========================================  =====================================
 
+    `SelfExtend` and `DualChunk` answer at two, `rotate` and `relation`.
+
     Positions are integers, [T] or [B, T]. What an encoding learns are its parameters: no other tensor gets a gradient
     where `attend` takes queries in blocks. Example:
         >>> class Recent(Encoding):

@@ -1,6 +1,6 @@
 """What the probe saw, in words and in a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ropewalk.report.table import Table
@@ -18,14 +18,18 @@ def verdict(report: Mapping[str, Any]) -> str:
     chosen = next((row for row in rows if row["method"] == report["chosen"]), None)
     if chosen is None:
         return f"No method stays within {report['tolerance']:g} nats a token on short text; no checkpoint was written."
-    unclear = [
-        row["method"] for row in rows if row["method"] not in (chosen["method"], "none") and not apart(chosen, row)
-    ]
+    unclear = not_told_apart(rows, chosen["method"])
     return (
         f"A quick probe, which measures no length: at the end of {report['target_length']:,} tokens {chosen['method']} "
         f"loses least of the methods that may be written, and costs {chosen['short_cost']:+.3f} nats a token on short "
         f"text." + (f" Not told apart from it: {', '.join(unclear)}." if unclear else "")
     )
+
+
+def not_told_apart(rows: Sequence[dict[str, Any]], method: str) -> list[str]:
+    """The methods that a probe cannot tell from `method`."""
+    (chosen,) = (row for row in rows if row["method"] == method)
+    return [row["method"] for row in rows if row["method"] not in (method, "none") and not apart(chosen, row)]
 
 
 def apart(chosen: dict[str, Any], other: dict[str, Any]) -> bool:
