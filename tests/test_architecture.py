@@ -25,7 +25,7 @@ ARROWS = {
     "measure": set(),
     "plots": set(),
     "report": {"plots"},
-    "extend": {"scaling", "checkpoints", "measure", "report", "__init__"},
+    "extend": {"scaling", "modules", "checkpoints", "measure", "report", "__init__"},
     "compare": {
         *("functional", "scaling", "modules", "attention", "models", "measure", "extend", "plots", "report"),
     },

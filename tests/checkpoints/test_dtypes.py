@@ -125,7 +125,7 @@ def test_a_quantised_checkpoint_is_measured_as_stored_and_written_bit_for_bit(bi
     name = "model.layers.0.mlp.up_proj.weight"
     assert stored[name].dtype == torch.uint8
     assert torch.equal(checkpoint.model.state_dict()[name], stored[name])
-    out, spec = tmp_path / "out", planned.spec.extended(planned.scalings["yarn"], 128)
+    out, spec = tmp_path / "out", planned.spec.extended(planned.methods["yarn"], 128)
     out.mkdir()
     write_checkpoint(checkpoint, spec, out)
     assert verify(out, checkpoint, spec)["logits_max_error"] == 0

@@ -16,6 +16,7 @@ from ropewalk.modules.rotary import Rotary
 
 PREPARE = "prepare_inputs_for_generation"
 WRITTEN = "ropewalk_written"  # the attribute in which a cache keeps the patch that last wrote it, and each row's length
+ANY = None  # there: it was filled for whatever patch reads on, by who knows what that leaves out
 _count = itertools.count()
 
 
@@ -91,7 +92,9 @@ class Calls:
 
     def _is_stale(self, cache: Any, lengths: Tensor) -> bool:
         """Whether a cache was written by other frequencies than those at these lengths."""
-        number, before = getattr(cache, WRITTEN, (None, lengths))
+        number, before = getattr(cache, WRITTEN, (-1, lengths))
+        if number is ANY:
+            return False
         if number != self.number:
             return True
         if self.moving and before.shape[0] not in (1, lengths.shape[0]):  # rows were dropped, and which is not known

@@ -1,18 +1,21 @@
 """A long text read once, so that its end can be read on under any rotary frequencies."""
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ropewalk.checkpoints.calls import ANY, WRITTEN
+from ropewalk.checkpoints.carried import carry
 from ropewalk.checkpoints.load import Checkpoint
 from ropewalk.checkpoints.loader import transformers
-from ropewalk.checkpoints.patch import scaled
 from ropewalk.scaling import Scaling
 
 STEP = 1024  # tokens of the end that are read at one time
+Change = Callable[[], AbstractContextManager[object]]  # within which a model is another
 
 
 class Beginning:
@@ -41,26 +44,43 @@ class Beginning:
         """Hidden states [1, end, C] of the last tokens, which have seen their own window and the one before."""
         return self._read[0]
 
-    def under(self, scaling: Scaling | None) -> Tensor:
-        """Hidden states [1, end, C] of the last tokens, which have seen all, in a model that is under `scaling` now.
+    def under(self, scaling: Scaling | None, change: Change) -> Tensor:
+        """Hidden states [1, end, C] of the last tokens, which have seen all, in the model that `change` makes.
 
-        None for the model as it is.
+        `scaling` is what the model is under then, None where it is as it is.
         """
         length = self._tokens.shape[1]
-        where = torch.arange(self._first, device=self._tokens.device)
 
         def turned(keys: Tensor) -> Tensor:
+            where = self._before
             return keys if scaling is None else self._rope.rescale(keys, where, new=scaling, new_length=length)
 
-        cache = _cache((turned(keys), values) for keys, values in self._read[1])
-        parts = range(self._first, length, STEP)
-        return torch.cat([self._pass(cache, start, start + STEP, 0) for start in parts], dim=1)
+        return self._read_on(turned, change)
+
+    def encoded(self, change: Change) -> Tensor:
+        """As `under`, in a model that `change` gives an encoding of pairs, which turns keys when it meets them."""
+
+        def carried(keys: Tensor) -> Tensor:
+            own = self._rope.shift(keys, -self._before)
+            return carry(own, own, self._before[None])[1]
+
+        return self._read_on(carried, change)
+
+    @property
+    def _before(self) -> Tensor:
+        """The positions of the beginning."""
+        return torch.arange(self._first, device=self._tokens.device)
+
+    def _read_on(self, turned: Callable[[Tensor], Tensor], change: Change) -> Tensor:
+        cache = _cache((turned(keys), values) for keys, values in self._read[1])  # read before anything is changed
+        with change():
+            parts = range(self._first, self._tokens.shape[1], STEP)
+            return torch.cat([self._pass(cache, start, start + STEP, 0) for start in parts], dim=1)
 
     @functools.cached_property
     def _read(self) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """The states of the end, and keys and values of all before it, layer by layer."""
-        with scaled(self._checkpoint.model, self._rope.frequencies(None)):  # whatever it has where this is asked for
-            read = list(self._windows())
+        read = list(self._windows())
         layers = zip(*(window for _, window in read), strict=True)
         joined = [
             [torch.cat(parts, dim=-2)[:, :, : self._first] for parts in zip(*layer, strict=True)] for layer in layers
@@ -91,4 +111,5 @@ def _cache(layers: Iterable[tuple[Tensor, Tensor]]) -> Any:
     cache = transformers().DynamicCache()
     for index, (keys, values) in enumerate(layers):
         cache.update(keys, values, index)
+    setattr(cache, WRITTEN, (ANY, None))
     return cache

@@ -1,10 +1,17 @@
 """Choose among methods: the longest usable length at a short cost within the tolerance."""
 
-from ropewalk.checkpoints.readers import writable
+from ropewalk.checkpoints import readers
 from ropewalk.extend.measuring import Measured, Measurement
 from ropewalk.extend.methods import BASELINES
 from ropewalk.extend.plan import Plan
+from ropewalk.extend.remapping import Method
 from ropewalk.measure.reading import reads_to
+from ropewalk.scaling import Scaling
+
+
+def writable(method: Method) -> bool:
+    """Whether a checkpoint can state `method` at all."""
+    return isinstance(method, Scaling) and readers.writable(method)
 
 
 def usable_length(measured: Measured, measurement: Measurement) -> int:
@@ -16,7 +23,7 @@ def usable_length(measured: Measured, measurement: Measurement) -> int:
 
 def allowed(plan: Plan, method: str, short_cost: float) -> bool:
     """Whether a method may be written: not a baseline, known to readers, cheap enough on short text."""
-    return method not in BASELINES and writable(plan.scalings[method]) and short_cost <= plan.tolerance
+    return method not in BASELINES and writable(plan.methods[method]) and short_cost <= plan.tolerance
 
 
 def eligible(plan: Plan, measured: Measured) -> bool:

@@ -93,7 +93,7 @@ def arguments(plan: Plan) -> dict[str, Any]:
         "needles": plan.needles,
         "quick": plan.quick,
         "tolerance": plan.tolerance,
-        "methods": list(plan.scalings),
+        "methods": list(plan.methods),
         "weights": plan.weights_dtype,
         "device": described(plan.device),
     }

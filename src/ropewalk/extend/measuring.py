@@ -2,15 +2,17 @@
 
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+from ropewalk.checkpoints.kernel_patch import patch
 from ropewalk.checkpoints.load import Checkpoint, load
 from ropewalk.checkpoints.patch import scaled
 from ropewalk.checkpoints.tokenizer import Tokenizer
 from ropewalk.extend.passes import Passes
 from ropewalk.extend.plan import Plan
 from ropewalk.extend.progress import Cost, expected
+from ropewalk.extend.remapping import Method, Remapping, stated
 from ropewalk.measure.curves import Curve, crop_curve, full_curve, per_length_curve
 from ropewalk.measure.documents import Documents
 from ropewalk.measure.haystack import Encode
@@ -18,7 +20,6 @@ from ropewalk.measure.losses import LanguageModel
 from ropewalk.measure.reading import Reading, measure_reading, reads_to
 from ropewalk.measure.retrieval import Retrieval, finds_to, measure_retrieval, texts
 from ropewalk.measure.verdict import Verdict, judge
-from ropewalk.scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pa
     cost = Cost.of(plan.spec.config)
     passes.expect(cost, expected(plan, len(documents), cost))
     bench = Bench(plan, documents, checkpoint, passes)
+    bench.check()
     with passes.of_method("crop"):
         crop, crop_context = bench.crop()
     unscaled = bench.measured("none", None)
@@ -75,15 +77,13 @@ def measure(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pa
     within = [reading for reading in unscaled[1] if reading.context <= plan.native]
     finds = finds_to([cell for cell in unscaled[2] if cell.length <= plan.native]) > 0
     results = [measured("crop", crop, [], []), measured("none", *unscaled)]
-    results += [
-        measured(name, *bench.measured(name, scaling, retrieves=finds)) for name, scaling in plan.scalings.items()
-    ]
+    results += [measured(name, *bench.measured(name, method, retrieves=finds)) for name, method in plan.methods.items()]
     return Measurement(tuple(results), documents, crop_context, reads_to(within) > 0, finds)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """One model and one text, on which each method is measured. A scaling of None is the model as it is."""
+    """One model and one text, on which each method is measured. A method of None is the model as it is."""
 
     plan: Plan
     documents: Documents
@@ -95,44 +95,50 @@ class Bench:
         """The model, whose passes go through `passes`."""
         return LanguageModel(self.checkpoint.hidden, self.checkpoint.head, self.passes)
 
+    def check(self) -> None:
+        """That the model takes every method, before any of them is measured."""
+        for method in self.plan.methods.values():
+            with self.at_length(method, self.plan.target):
+                pass
+
     def crop(self) -> tuple[Curve, float]:
         """The curve of the last native-length context, and the mean of that context."""
         self.passes.over("document", len(self.documents))
         return crop_curve(self.model, self.documents.tokens, self.plan.edges, self.plan.native)
 
     def measured(
-        self, name: str, scaling: Scaling | None, *, retrieves: bool = True
+        self, name: str, method: Method | None, *, retrieves: bool = True
     ) -> tuple[Curve, list[Reading], list[Retrieval]]:
         """All of one method; no pass keys where the unscaled model finds none, since they would say nothing."""
         with self.passes.of_method(name):
-            return self.curve(scaling), self.read(scaling), self.retrieve(scaling) if retrieves else []
+            return self.curve(method), self.read(method), self.retrieve(method) if retrieves else []
 
-    def curve(self, scaling: Scaling | None) -> Curve:
+    def curve(self, method: Method | None) -> Curve:
         """One pass a document, or one a bucket end where the length decides about the frequencies."""
         tokens, edges = self.documents.tokens, self.plan.edges
         self.passes.over("document", len(tokens))
-        if self.plan.depends_on_length(scaling):
-            return per_length_curve(self.model, tokens, edges, functools.partial(self.at_length, scaling))
-        with self.at_length(scaling, self.plan.target):
+        if self.plan.depends_on_length(method):
+            return per_length_curve(self.model, tokens, edges, functools.partial(self.at_length, method))
+        with self.at_length(method, self.plan.target):
             return full_curve(self.model, tokens, edges)
 
-    def read(self, scaling: Scaling | None) -> list[Reading]:
+    def read(self, method: Method | None) -> list[Reading]:
         """Readings at growing distances, up to and with the first that fails past the native length."""
         plan, readings = self.plan, list[Reading]()
         for context in plan.contexts:
             self.passes.over("sequence", plan.trials, f"copies at {context:,}, ")
-            with self.at_length(scaling, context if plan.depends_on_length(scaling) else plan.target):
+            with self.at_length(method, context if plan.depends_on_length(method) else plan.target):
                 readings.append(measure_reading(self.model, self.documents.tokens, context, trials=plan.trials))
             if context > plan.native and reads_to(readings) != readings[-1].distance:
                 break
         return readings
 
-    def retrieve(self, scaling: Scaling | None) -> list[Retrieval]:
+    def retrieve(self, method: Method | None) -> list[Retrieval]:
         """Pass keys at growing lengths, up to and with the first one, from the native length on, that fails."""
         plan, cells = self.plan, list[Retrieval]()
         for length in plan.haystacks:
             self.passes.over(f"pass keys at {length:,}:", texts(plan.needles))
-            with self.at_length(scaling, length if plan.depends_on_length(scaling) else plan.target):
+            with self.at_length(method, length if plan.depends_on_length(method) else plan.target):
                 cells += measure_retrieval(
                     self.model, self._encode, self.documents.tokens, length, needles=plan.needles
                 )
@@ -145,12 +151,23 @@ class Bench:
         return Tokenizer.load(self.plan.model).encode
 
     @contextmanager
-    def at_length(self, scaling: Scaling | None, length: int) -> Iterator[None]:
-        """The model has the frequencies of `scaling` for a sequence of `length` tokens."""
-        if scaling is None:
+    def at_length(self, method: Method | None, length: int) -> Iterator[None]:
+        """The model is under `method`, with its frequencies for a sequence of `length` tokens."""
+        with self.changed(method, length), self.noted(method, length):
             yield
-            return
-        layer = self.plan.spec.extended(scaling, self.plan.target).layers[0]
-        frequencies = layer.rotary(numerics="float32").frequencies(length)
-        with scaled(self.checkpoint.model, frequencies), self.passes.under(frequencies):
-            yield
+
+    def changed(self, method: Method | None, length: int) -> AbstractContextManager[object]:
+        """In which the model is; what passes is not known by it."""
+        if method is None:
+            return nullcontext()
+        rope = self.plan.rotary(method, numerics="float32")
+        if isinstance(method, Remapping):
+            return patch(self.checkpoint.model, encoding=method.encoding(rope))
+        return scaled(self.checkpoint.model, rope.frequencies(length))
+
+    def noted(self, method: Method | None, length: int) -> AbstractContextManager[None]:
+        """In which what passes is known by `method`; the model is as it was."""
+        if method is None:
+            return nullcontext()
+        frequencies = self.plan.rotary(method, numerics="float32").frequencies(length)
+        return self.passes.under(frequencies, str(stated(method)) if isinstance(method, Remapping) else "")

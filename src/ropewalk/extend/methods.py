@@ -3,11 +3,13 @@
 import difflib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from ropewalk._checks import one_of
 from ropewalk._errors import RopewalkError
+from ropewalk.extend.remapping import REMAPPINGS, Method
 from ropewalk.scaling import (
     NTK,
     DynamicLinear,
@@ -53,8 +55,8 @@ def beta_fast(native: int) -> float:
     return min(32.0, round((native / (2 * math.pi)) ** 0.535, 2))
 
 
-def scaling_for(method: str, factor: float, native: int, temperature: str | None = None) -> Scaling:
-    """The scaling that `method` means for a model of `native` tokens.
+def method_for(method: str, factor: float, native: int, temperature: str | None = None) -> Method:
+    """What `method` means for a model of `native` tokens.
 
     Args:
         temperature: one of `TEMPERATURES`, in place of the method's own.
@@ -63,11 +65,22 @@ def scaling_for(method: str, factor: float, native: int, temperature: str | None
         RopewalkError: an unknown method; the message names the nearest. A temperature that is unknown, or given for a
             method that depends on the length.
     """
+    if method not in REMAPPINGS:
+        return scaling_for(method, factor, native, temperature)
+    remapping = REMAPPINGS[method](factor, native)
+    if temperature is None:
+        return remapping
+    return replace(remapping, scaling=_tempered(method, Linear(1.0), temperature, factor, native))
+
+
+def scaling_for(method: str, factor: float, native: int, temperature: str | None = None) -> Scaling:
+    """As `method_for`, of a method that is a scaling."""
     if method not in METHODS:
-        close = difflib.get_close_matches(method, METHODS, n=1)
+        known = (*METHODS, *REMAPPINGS)
+        close = difflib.get_close_matches(method, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise RopewalkError(
-            f"unknown method {method!r}{hint} Known are {', '.join(METHODS)} (none and crop are always measured)"
+            f"unknown method {method!r}{hint} Known are {', '.join(known)} (none and crop are always measured)"
         )
     scaling = METHODS[method](factor, native)
     return scaling if temperature is None else _tempered(method, scaling, temperature, factor, native)

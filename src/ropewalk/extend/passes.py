@@ -21,7 +21,7 @@ class Passes:
     Ranks take a pass each at a time, and then all have all of them: whatever is decided from them is decided alike.
     The first rank keeps them and tells of them.
 
-    A pass is known by its tokens, their positions and the frequencies of the model: what else its losses depend on
+    A pass is known by its tokens, their positions and the rotation of the model: what else its losses depend on
     holds for all passes of a run, and `keeping` sees to it.
 
     Args:
@@ -38,7 +38,7 @@ class Passes:
         self._kept, self._told, self._world = kept, told, world
         self._cost, self._meter = Cost(1.0, 0.0), Meter({})
         self._method, self._row, self._of, self._where, self._seen = "", "", 1, "", 0
-        self._frequencies = b"own"
+        self._rotation = b"own"
 
     def expect(self, cost: Cost, work: dict[str, float]) -> None:
         """Before the first pass: what passes cost, and the work of each method."""
@@ -56,14 +56,15 @@ class Passes:
         self._row, self._of, self._where, self._seen = row, count, where, 0
 
     @contextmanager
-    def under(self, frequencies: Scaled) -> Iterator[None]:
-        """The model has these frequencies, and not its own."""
+    def under(self, frequencies: Scaled, positions: str = "") -> Iterator[None]:
+        """The model has these frequencies, and not its own; and other positions, which their name tells."""
         factor = torch.tensor(frequencies.attention_factor, dtype=torch.float64)
-        before, self._frequencies = self._frequencies, _bytes(frequencies.inv_freq.float()) + _bytes(factor)
+        known = _bytes(frequencies.inv_freq.float()) + _bytes(factor) + positions.encode()
+        before, self._rotation = self._rotation, known
         try:
             yield
         finally:
-            self._frequencies = before
+            self._rotation = before
 
     def __call__(self, passes: Sequence[Pass]) -> list[Tensor]:
         """What is left of each pass, from where it is kept or from its `compute`."""
@@ -117,7 +118,7 @@ class Passes:
 
     def _name(self, tokens: Tensor, positions: Tensor | None) -> str:
         known = (str(tuple(tokens.shape)).encode(), _bytes(tokens), b"" if positions is None else _bytes(positions))
-        return hashlib.sha256(b"|".join((*known, self._frequencies))).hexdigest()[:32]
+        return hashlib.sha256(b"|".join((*known, self._rotation))).hexdigest()[:32]
 
 
 def _bytes(tensor: Tensor) -> bytes:

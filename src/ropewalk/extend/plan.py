@@ -9,12 +9,14 @@ from ropewalk._checks import number, whole
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.config import from_config
 from ropewalk.checkpoints.spec import ModelSpec
-from ropewalk.extend.methods import BASELINES, scaling_for
+from ropewalk.extend.methods import BASELINES, method_for
 from ropewalk.extend.placing import device_for, dtype_for, numbers
+from ropewalk.extend.remapping import Method, Remapping
 from ropewalk.measure.curves import bucket_edges
 from ropewalk.measure.reading import contexts
 from ropewalk.measure.retrieval import DEPTHS, lengths
 from ropewalk.measure.verdict import TOLERANCE
+from ropewalk.modules.rotary import Rotary
 from ropewalk.scaling import Scaled, Scaling
 
 PROBE_SHORT = 1536  # tokens of a short text that a probe reads
@@ -26,7 +28,7 @@ class Plan:
     """A measurement of one model to one length.
 
     Attributes:
-        scalings: each method's scaling, in the order in which they are measured.
+        methods: what each name means, in the order in which they are measured.
         documents: how many stretches of text are measured at most.
         trials: sequences of planted strings a distance; 0 leaves reading out.
         needles: pass keys hidden in one text; 0 leaves retrieval out.
@@ -39,7 +41,7 @@ class Plan:
     texts: tuple[Path, ...]
     spec: ModelSpec
     target: int
-    scalings: dict[str, Scaling]
+    methods: dict[str, Method]
     documents: int = 48
     trials: int = 12
     tolerance: float = TOLERANCE
@@ -86,14 +88,25 @@ class Plan:
         """The numbers of the weights in memory, in words."""
         return numbers(self.dtype, self.spec.config)
 
-    def depends_on_length(self, scaling: Scaling | None) -> bool:
+    def depends_on_length(self, method: Method | None) -> bool:
         """Whether a sequence's length decides about its frequencies; None is the model as it is."""
-        acting = scaling or self.spec.scaling
+        acting = method or self.spec.scaling
         return acting is not None and acting.depends_on_length
 
-    def at_target(self, scaling: Scaling) -> Scaled:
-        """The frequencies of `scaling` for a sequence of the target length, float64."""
-        return self.spec.extended(scaling, self.target).layers[0].rotary().frequencies(self.target)
+    def scaling(self, method: str) -> Scaling:
+        """That of a method which a checkpoint can state."""
+        found = self.methods[method]
+        assert isinstance(found, Scaling)  # or it would not be `writable`
+        return found
+
+    def rotary(self, method: Method, *, numerics: str = "float64") -> Rotary:
+        """The rotation of every layer under `method`, at its own positions."""
+        scaling = method.scaling if isinstance(method, Remapping) else method
+        return self.spec.extended(scaling, self.target).layers[0].rotary(numerics=numerics)
+
+    def at_target(self, method: Method) -> Scaled:
+        """The frequencies of `method` for a sequence of the target length, float64."""
+        return self.rotary(method).frequencies(self.target)
 
 
 def plan(
@@ -125,7 +138,7 @@ def plan(
     native = spec.length
     if target <= native:
         raise RopewalkError(f"{model}: it reads {native} tokens natively; {target} is not longer; give a larger length")
-    scalings = _scalings(model, spec, native, target, methods, temperature)
+    named = _named(model, spec, native, target, methods, temperature)
     if not texts:
         raise RopewalkError("no text to measure on; give --text FILE, documents longer than the target length")
     for text in texts:
@@ -140,12 +153,12 @@ def plan(
         raise RopewalkError(f"extend: needles={needles}; give 0 to {DEPTHS} pass keys a text")
     device = device_for(device)
     weights = dtype_for(dtype, model, spec.config, device)
-    return Plan(model, texts, spec, target, scalings, documents, trials, tolerance, needles, quick, weights, device)
+    return Plan(model, texts, spec, target, named, documents, trials, tolerance, needles, quick, weights, device)
 
 
-def _scalings(
+def _named(
     model: Path, spec: ModelSpec, native: int, target: int, methods: tuple[str, ...], temperature: str | None
-) -> dict[str, Scaling]:
+) -> dict[str, Method]:
     named = dict.fromkeys(name for name in methods if name not in BASELINES)
     if named and spec.turned:
         raise RopewalkError(
@@ -158,4 +171,4 @@ def _scalings(
             f"({spec.scaling or 'by a larger base'}); measure it as it is, and extend the checkpoint it was made from: "
             "two scalings on top of each other are not what either was meant for"
         )
-    return {name: scaling_for(name, target / native, native, temperature) for name in named}
+    return {name: method_for(name, target / native, native, temperature) for name in named}

@@ -19,9 +19,9 @@ from ropewalk.extend.passes import Passes
 from ropewalk.extend.placing import described
 from ropewalk.extend.plan import Plan
 from ropewalk.extend.progress import Cost
+from ropewalk.extend.remapping import Method, Remapping
 from ropewalk.measure.documents import Documents
 from ropewalk.measure.losses import LanguageModel, Pass, row_losses, token_losses
-from ropewalk.scaling import Scaling
 
 NOTE = "a screening: the beginning of each text is read in windows under the unscaled model, its end under each method"
 PARTS = 4  # of every text that is scored: by them methods are compared
@@ -86,11 +86,13 @@ def probe(plan: Plan, documents: Documents, checkpoint: Checkpoint, passes: Pass
             f"{plan.model}: its own frequencies depend on the length ({plan.spec.scaling}), and the probe reads the "
             "beginning of a text once for all lengths; measure it by full passes"
         )
-    quick = Quick(Bench(plan, documents, checkpoint, passes or Passes()))
-    scalings: dict[str, Scaling | None] = {"none": None, **plan.scalings}
-    quick.expect(tuple(scalings))
+    bench = Bench(plan, documents, checkpoint, passes or Passes())
+    bench.check()
+    quick = Quick(bench)
+    methods: dict[str, Method | None] = {"none": None, **plan.methods}
+    quick.expect(tuple(methods))
     windowed = quick.windowed()
-    return Probing(documents, windowed, tuple(quick.probed(*method) for method in scalings.items()))
+    return Probing(documents, windowed, tuple(quick.probed(*named) for named in methods.items()))
 
 
 class Quick:
@@ -119,21 +121,27 @@ class Quick:
             where = torch.arange(self._tokens.shape[1])[None]
             return self._losses(self._tokens, where, lambda beginning: beginning.in_windows(), self._windowed_pairs)
 
-    def probed(self, name: str, scaling: Scaling | None) -> Probed:
+    def probed(self, name: str, method: Method | None) -> Probed:
         """One method."""
         plan, passes, count = self._plan, self._bench.passes, len(self._tokens)
         with passes.of_method(name):
             passes.over("short text", count)
-            with self._bench.at_length(scaling, plan.probe_short if plan.depends_on_length(scaling) else plan.target):
+            with self._bench.at_length(method, plan.probe_short if plan.depends_on_length(method) else plan.target):
                 short = _parts(row_losses(self._bench.model, self._tokens[:, : plan.probe_short]))
             passes.over("end of document", count)
-            with self._bench.at_length(scaling, plan.target):
+            with self._bench.noted(method, plan.target):
                 ends, where = (
                     self._tokens[:, -plan.probe_end :],
                     torch.arange(plan.target - plan.probe_end, plan.target),
                 )
-                end = self._losses(ends, where[None], lambda beginning: beginning.under(scaling), self._pairs)
+                end = self._losses(ends, where[None], functools.partial(self._read_on, method), self._pairs)
         return Probed(name, short, end)
+
+    def _read_on(self, method: Method | None, beginning: Beginning) -> Tensor:
+        change = functools.partial(self._bench.changed, method, self._plan.target)
+        if isinstance(method, Remapping):
+            return beginning.encoded(change)
+        return beginning.under(method, change)
 
     def _losses(
         self, tokens: Tensor, positions: Tensor, states: Callable[[Beginning], Tensor], pairs: int

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ropewalk.extend.plan import Plan
+from ropewalk.extend.remapping import Method
 from ropewalk.measure.retrieval import texts
-from ropewalk.scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ def expected(plan: Plan, documents: int, cost: Cost) -> dict[str, float]:
     reading = sum(cost.of_pass(plan.trials, context) for context in plan.contexts)
     reading += sum(cost.of_pass(texts(plan.needles), length) for length in plan.haystacks)
 
-    def method(scaling: Scaling | None) -> float:
-        ends = plan.edges[1:] if plan.depends_on_length(scaling) else (plan.target,)
+    def work(method: Method | None) -> float:
+        ends = plan.edges[1:] if plan.depends_on_length(method) else (plan.target,)
         return sum(cost.of_pass(documents, end) for end in ends) + reading
 
-    scalings = {"none": None, **plan.scalings}
-    return {"crop": windows * cost.of_pass(documents, plan.native), **{name: method(s) for name, s in scalings.items()}}
+    methods = {"none": None, **plan.methods}
+    return {"crop": windows * cost.of_pass(documents, plan.native), **{name: work(m) for name, m in methods.items()}}
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from ropewalk.extend.choose import allowed, eligible, usable_length
 from ropewalk.extend.measuring import Measured, Measurement
 from ropewalk.extend.placing import described
 from ropewalk.extend.plan import Plan
+from ropewalk.extend.remapping import stated
 from ropewalk.measure.reading import GAIN, SKIPPED, STRING, reads_to
 from ropewalk.measure.retrieval import GAIN as RETRIEVAL_GAIN
 from ropewalk.measure.retrieval import finds_to
 from ropewalk.measure.verdict import RESAMPLES, resampling_unit, short_cost
 from ropewalk.report.quick import not_told_apart
-from ropewalk.scaling import Scaling
 
 SCHEMA_VERSION = 1
 
@@ -64,12 +64,12 @@ def probed_method(plan: Plan, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frequencies(plan: Plan, method: str) -> dict[str, Any]:
-    scaling = plan.scalings.get(method)
+    named = plan.methods.get(method)
     return {
         "method": method,
-        "scaling": None if scaling is None else _stated(scaling),
-        "attention_factor": None if scaling is None else plan.at_target(scaling).attention_factor,
-        "inv_freq": None if scaling is None else plan.at_target(scaling).inv_freq.tolist(),
+        "scaling": None if named is None else stated(named),
+        "attention_factor": None if named is None else plan.at_target(named).attention_factor,
+        "inv_freq": None if named is None else plan.at_target(named).inv_freq.tolist(),
     }
 
 
@@ -78,12 +78,6 @@ def _by_length(plan: Plan, measurement: Measurement, measured: Measured) -> list
     none = next(each for each in measurement.methods if each.method == "none")
     lengths = sorted({max(2, plan.native // share) for share in (8, 4, 2, 1)})
     return [{"length": n, "cost": short_cost(measured.curve, none.curve, n)} for n in lengths]
-
-
-def _stated(scaling: Scaling) -> dict[str, Any]:
-    """A scaling by its name and parameters; that which `Tempered` holds likewise."""
-    stated = {key: _stated(value) if isinstance(value, Scaling) else value for key, value in vars(scaling).items()}
-    return {"name": type(scaling).__name__, **stated}
 
 
 def protocol(plan: Plan, measurement: Measurement) -> dict[str, Any]:
@@ -134,7 +128,7 @@ def quick_result(plan: Plan, probe: dict[str, Any], chosen: str | None) -> dict[
     if plan.dtype != torch.float32:
         given += ["--dtype", str(plan.dtype).removeprefix("torch.")]
     command = ["ropewalk", "extend", *given, "--to", str(plan.target), "--out", "DIR"]
-    open_still = [chosen, *not_told_apart(probe["methods"], chosen)] if chosen else plan.scalings
+    open_still = [chosen, *not_told_apart(probe["methods"], chosen)] if chosen else plan.methods
     return {
         "quick": True,
         "protocol": probe["protocol"],
@@ -153,7 +147,7 @@ def report_json(
     memory: dict[str, int],
 ) -> dict[str, Any]:
     """The content of report.json, of which `full_result` or `quick_result` is a part."""
-    scaling = plan.scalings[chosen] if chosen else None
+    scaling = plan.scaling(chosen) if chosen else None
     planned = plan.spec.extended(scaling, plan.target) if scaling else None
     return {
         "schema_version": SCHEMA_VERSION,

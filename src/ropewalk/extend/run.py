@@ -8,10 +8,9 @@ from typing import Any
 
 from ropewalk._errors import RopewalkError
 from ropewalk.checkpoints.load import Checkpoint
-from ropewalk.checkpoints.readers import writable
 from ropewalk.checkpoints.verify import verify
 from ropewalk.checkpoints.write import whole_folder, write_checkpoint, write_json
-from ropewalk.extend.choose import choose
+from ropewalk.extend.choose import choose, writable
 from ropewalk.extend.kept import REPORT, Kept, arguments, keeping
 from ropewalk.extend.measuring import measure, prepare
 from ropewalk.extend.memory import Memory
@@ -61,8 +60,8 @@ def extend(
         RopewalkError: bad input, before anything is written; something to resume, and no `resume`.
         VerificationError: the written checkpoint does not load as planned; it is removed, the passes are kept.
     """
-    if not any(writable(scaling) for scaling in plan.scalings.values()):
-        named = ", ".join(map(repr, plan.scalings)) or "nothing"
+    if not any(map(writable, plan.methods.values())):
+        named = ", ".join(map(repr, plan.methods)) or "nothing"
         raise RopewalkError(f"no method to choose from: {named} cannot be written; give one of {', '.join(DEFAULT)}")
     if not world.is_first:
         return _helped(plan, world)
@@ -121,6 +120,6 @@ def _probed(plan: Plan, passages: Documents, checkpoint: Checkpoint, passes: Pas
 
 
 def _write(plan: Plan, checkpoint: Checkpoint, method: str, folder: Path) -> dict[str, Any]:
-    planned = plan.spec.extended(plan.scalings[method], plan.target)
+    planned = plan.spec.extended(plan.scaling(method), plan.target)
     write_checkpoint(checkpoint, planned, folder)
     return verify(folder, checkpoint, planned)
