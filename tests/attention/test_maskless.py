@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ropewalk import ALiBi, NoPE, Rotary, Shaw, T5Bias, attend
+from ropewalk import ALiBi, DualChunk, NoPE, Rotary, SelfExtend, Shaw, T5Bias, attend
 from ropewalk.attention import flash
 from ropewalk.modules.encoding import DistanceBias, Encoding
 from ropewalk.testing import attend_densely
@@ -77,6 +77,9 @@ CALLS = {
     "shaw, of keys": (lambda heads: Shaw(16, 200, max_future=0, values=False), {"causal": True}),
     "shaw, no distance": (lambda heads: Shaw(16, 0), {"causal": True}),
     "shaw, a window": (lambda heads: Shaw(16, 20), {"causal": True, "window": 9}),
+    "self-extend": (lambda heads: SelfExtend(Rotary(16), group=7, window=40), {"causal": True}),
+    "self-extend, a window": (lambda heads: SelfExtend(Rotary(16), group=7, window=40), {"causal": True, "window": 90}),
+    "dual chunk": (lambda heads: DualChunk(Rotary(16), chunk_size=70, local_size=9), {"causal": True}),
     "queries that see nothing": (lambda heads: Past(), {"causal": True}),
 }
 

@@ -16,7 +16,21 @@ from ropewalk.functional import alibi, t5
 from ropewalk.kernels import cpu
 from ropewalk.kernels.autograd import Rotation
 from ropewalk.models import Cache
-from ropewalk.modules import ALiBi, CoPE, Learned, Rotary, Shaw, T5Bias, TransformerXL, XPos, axial, grids, rotary
+from ropewalk.modules import (
+    ALiBi,
+    CoPE,
+    DualChunk,
+    Learned,
+    Rotary,
+    SelfExtend,
+    Shaw,
+    T5Bias,
+    TransformerXL,
+    XPos,
+    axial,
+    grids,
+    rotary,
+)
 from ropewalk.modules import t5 as t5_module
 from ropewalk.modules.grids import ByAxis
 from ropewalk.scaling import DynamicNTK, Linear, Llama3, LongRoPE, YaRN
@@ -380,6 +394,8 @@ def positions_at_the_input_off_by_one_after_a_cache(patch):
     "arrival: fire",
     "arrival: shaw",
     "arrival: transformer-xl",
+    "arrival: self-extend",
+    "arrival: dual chunk",
 )
 def positions_of_queries_off_by_one_after_a_cache(patch):
     def earlier(places, queries, keys, *_):
@@ -424,6 +440,16 @@ def padding_is_seen(patch):
 @fault("attend: who sees whom", "arrival: rotary", "arrival: no encoding")
 def documents_see_each_other(patch):
     ruled(patch, documents=lambda _: None)
+
+
+@fault("attend: self-extend")
+def groups_are_not_joined_to_the_window(patch):
+    wrapped(patch, SelfExtend, "moved", lambda moved, self, *_: (moved[0] - self.window, moved[1]))
+
+
+@fault("attend: dual chunk")
+def chunks_are_seen_from_one_nearer(patch):
+    wrapped(patch, DualChunk, "moved", lambda moved, *_: (moved[0] - 1, moved[1]))
 
 
 @fault("attend: who sees whom")

@@ -27,7 +27,7 @@ RECIPE = Path(__file__).parents[2] / "recipes/rank_agreement.py"
 @pytest.fixture(scope="module")
 def report(tiny, prose, tmp_path_factory):
     out = tmp_path_factory.mktemp("quick") / "out"
-    made = extend(plan(tiny, (prose,), 256, ("yarn", "linear", "dynamic"), documents=3, quick=True), out)
+    made = extend(plan(tiny, (prose,), 256, ("yarn", "linear", "dynamic", "self-extend"), documents=3, quick=True), out)
     assert made == json.loads((out / "report.json").read_text())
     assert (out / "report.html").read_text() == render(made)
     assert from_config(out).max_length == 256
@@ -45,11 +45,12 @@ def test_short_text_and_the_end_are_what_the_model_reads_under_each_method(tiny,
     tokens = Tokenizer.load(tiny).encode(prose.read_text())
     starts = [int(source.split("@")[1]) for source in probing["protocol"]["sources"]]
     documents = torch.stack([tokens[start : start + 256] for start in starts])
-    for name in ("none", "yarn", "dynamic"):
-        scaling = None if name == "none" else scaling_for(name, 4.0, 64)
+    for name in ("none", "yarn", "dynamic", "self-extend"):
+        scaling = None if name in ("none", "self-extend") else scaling_for(name, 4.0, 64)
         rope = spec.layers[0].rotary() if scaling is None else spec.extended(scaling, 256).layers[0].rotary()
         plain, twin = spec.layers[0].rotary(), Twin(model)
-        windowed, end = zip(*(twin.read(row[None], 16, 64, plain, rope) for row in documents), strict=True)
+        groups = (9, 16) if name == "self-extend" else None
+        windowed, end = zip(*(twin.read(row[None], 16, 64, plain, rope, groups) for row in documents), strict=True)
         assert rows[name]["score"] == pytest.approx(np.mean(end), abs=1e-5)
         assert rows[name]["excess"] == pytest.approx(np.mean(end) - np.mean(windowed), abs=1e-5)
         for part, found in enumerate(rows[name]["parts"]):
@@ -67,7 +68,7 @@ class Twin:
         self.model, self.config = model.model, model.config
         self.head = model.lm_head
 
-    def read(self, tokens, window, last, plain, rope):
+    def read(self, tokens, window, last, plain, rope, groups=None):
         """The mean loss of the parts of the end, having seen windows, and having seen all under `rope`."""
         where = torch.arange(tokens.shape[1])
         block = where // window
@@ -75,12 +76,12 @@ class Twin:
         states, kept = self.layers(self.model.embed_tokens(tokens), where, near, plain, None)
         first = tokens.shape[1] - last
         end, _ = self.layers(
-            self.model.embed_tokens(tokens[:, first:]), where[first:], where[first:, None] >= where, rope, kept
+            self.model.embed_tokens(tokens[:, first:]), where[first:], where[first:, None] >= where, rope, kept, groups
         )
         return self.loss(states[:, first:], tokens[:, first:]), self.loss(end, tokens[:, first:])
 
     @torch.no_grad()
-    def layers(self, x, where, visible, rope, kept):
+    def layers(self, x, where, visible, rope, kept, groups=None):
         made, everywhere = [], torch.arange(visible.shape[1])
         for index, layer in enumerate(self.model.layers):
             y, own = layer.input_layernorm(x), layer.self_attn
@@ -93,13 +94,20 @@ class Twin:
                     for old, new in zip(kept[index], (k, v), strict=True)
                 )
             made.append((k, v))
-            q, k = rope(q, k, q_positions=where, k_positions=everywhere, length=256)
-            groups = q.shape[1] // k.shape[1]
-            logits = q @ k.repeat_interleave(groups, 1).mT / own.head_dim**0.5
-            weights = logits.masked_fill(~visible, -torch.inf).softmax(-1)
-            x = x + own.o_proj((weights @ v.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2))
+            k, v = (y.repeat_interleave(q.shape[1] // k.shape[1], 1) for y in (k, v))
+            logits = self.scores(rope, q, k, where, everywhere)
+            if groups is not None:  # Self-Extend: far tokens by the numbers of their groups
+                size, near = groups
+                far = self.scores(rope, q, k, where // size + near - near // size, everywhere // size)
+                logits = torch.where(where[:, None] - everywhere < near, logits, far)
+            weights = (logits / own.head_dim**0.5).masked_fill(~visible, -torch.inf).softmax(-1)
+            x = x + own.o_proj((weights @ v).transpose(1, 2).flatten(2))
             x = x + layer.mlp(layer.post_attention_layernorm(x))
         return self.model.norm(x), made
+
+    def scores(self, rope, q, k, q_positions, k_positions):
+        q, k = rope(q, k, q_positions=q_positions, k_positions=k_positions, length=256)
+        return q @ k.mT
 
     @torch.no_grad()
     def loss(self, states, tokens):
@@ -125,7 +133,7 @@ def test_a_quick_report_claims_no_length(report):
     for method in report["methods"]:
         assert (method["holds_to"], method["reads_to"], method["usable_length"]) == (None, None, None)
         assert method["buckets"] == method["reading"] == []
-    assert [m["method"] for m in report["methods"]] == ["none", "yarn", "linear", "dynamic"]
+    assert [m["method"] for m in report["methods"]] == ["none", "yarn", "linear", "dynamic", "self-extend"]
     assert "measures no length" in verdict(report, None)
     assert report["verified"]["frequencies_bit_equal"]
 

@@ -147,7 +147,10 @@ def test_other_frequencies_positions_and_tokens_are_other_passes(tmp_path):
         for one in frequencies:
             with passes.under(one):
                 found.append(ask(row))
+        for names in ("self-extend, 2", "self-extend, 3"):  # other positions at the same frequencies
+            with passes.under(frequencies[0], names):
+                found.append(ask(row))
         return found
 
-    assert all_of_them() == list(range(9))
-    assert all_of_them() == list(range(9))
+    assert all_of_them() == list(range(11))
+    assert all_of_them() == list(range(11))

@@ -1,6 +1,5 @@
 """Methods that change where far tokens stand and no frequency: measured beside the others, and stated by no config."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,9 +36,8 @@ def self_extend(factor: float, native: int) -> Remapping:
 
     Source: Jin et al. 2024 (arXiv 2401.01325): 1024 of 4096 in their code, and 1/2 to 2/3 by their advice.
     """
-    window = max(1, native // 4)
-    groups = max(1, native * 2 // 3 - window)
-    return Remapping(SelfExtend, {"group": math.ceil((factor * native - window) / groups), "window": window})
+    window, target = max(1, native // 4), round(factor * native)
+    return Remapping(SelfExtend, {"group": -(-3 * (target - window) // (2 * native - 3 * window)), "window": window})
 
 
 def dual_chunk(factor: float, native: int) -> Remapping:

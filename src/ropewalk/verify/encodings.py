@@ -9,6 +9,7 @@ from torch import nn
 from ropewalk.modules import (
     ALiBi,
     CoPE,
+    DualChunk,
     Encoding,
     Fire,
     Kerple,
@@ -16,6 +17,7 @@ from ropewalk.modules import (
     NoPE,
     Rotary,
     Sandwich,
+    SelfExtend,
     Shaw,
     Sinusoidal,
     T5Bias,
@@ -44,8 +46,11 @@ MAKERS: dict[str, Callable[[], Encoding]] = {
     "shaw": lambda: Shaw(WIDTH, max_distance=4),
     "transformer-xl": lambda: TransformerXL(WIDTH, HEADS),
     "cope": lambda: CoPE(WIDTH, max_position=4),
+    "self-extend": lambda: SelfExtend(Rotary(WIDTH), group=3, window=4),
+    "dual chunk": lambda: DualChunk(Rotary(WIDTH), chunk_size=6, local_size=2),
 }
-RELATIVE = tuple(name for name in MAKERS if name not in ("no encoding", "sinusoidal", "learned", "fire"))
+PLACED = ("fire", "self-extend", "dual chunk")  # these see where a pair stands, beside its distance
+RELATIVE = tuple(name for name in MAKERS if name not in ("no encoding", "sinusoidal", "learned", *PLACED))
 
 
 def built(name: str) -> Encoding:

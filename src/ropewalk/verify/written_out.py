@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.attention import attend
-from ropewalk.modules import ALiBi, CoPE, Encoding, NoPE, Rotary, Shaw, T5Bias, TransformerXL
+from ropewalk.modules import ALiBi, CoPE, DualChunk, Encoding, NoPE, Rotary, SelfExtend, Shaw, T5Bias, TransformerXL
 from ropewalk.testing import rotate_complex
 from ropewalk.verify.biases import bucket
 from ropewalk.verify.check import Check
@@ -142,6 +142,34 @@ def cope() -> float:
     return apart(attended(encoding, key_mask=~hidden[None]), want)
 
 
+def remapped(encoding: Encoding, distance: Callable[[int, int], int]) -> float:
+    """Each query turned by `distance` of its position and the key's, pair by pair."""
+    (q, k, v), rates = qkv(torch.float64), plain_inv_freq(WIDTH, 10_000.0)
+
+    def relation(head: int, i: int, j: int) -> float:
+        query, key = q[0, head, i], k[0, head * GROUPS // HEADS, j]
+        turned = rotate_complex(query, distance(int(PLACES[i]), int(PLACES[j])) * rates)
+        return (turned @ key - query @ key).item()
+
+    return apart(attended(encoding), written_out(q, k, v, relation=relation))
+
+
+def self_extend() -> float:
+    """Windows of 20, groups of 8."""
+    encoding = SelfExtend(Rotary(WIDTH), group=8, window=20)
+    return remapped(encoding, lambda i, j: i - j if i - j < 20 else i // 8 + 20 - 2 - j // 8)
+
+
+def dual_chunk() -> float:
+    """Chunks of 25, seen from 30."""
+
+    def distance(i: int, j: int) -> int:
+        chunks = i // 25 - j // 25
+        return (i % 25, min(i % 25 + 25, 30), 30)[min(chunks, 2)] - j % 25
+
+    return remapped(DualChunk(Rotary(WIDTH), chunk_size=30, local_size=5), distance)
+
+
 def sight() -> float:
     """A window of 5, padding and two documents at once; the first query of the second sees nothing."""
     real, documents = torch.arange(TOKENS) % 10 != 2, (torch.arange(TOKENS) >= 12).long()
@@ -174,5 +202,7 @@ CHECKS = (
         transformer_xl,
     ),
     _check("cope", "q meets the vector at the gates' sum over what is seen from a key up to the query.", cope),
+    _check("self-extend", "Far pairs turn by the distance of their groups, near ones by their own.", self_extend),
+    _check("dual chunk", "Pairs turn by the distance within a chunk, to the one before, to all others.", dual_chunk),
     _check("who sees whom", "Window, padding and packed documents hide what they should, and nothing else.", sight),
 )
