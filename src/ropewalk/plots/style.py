@@ -18,6 +18,8 @@ COLOURS = {  # at least 3 : 1 against white, and apart for readers who do not te
     "mrrope": "#5b2fb0",
     "dynamic": "#4d3826",
     "dynamic-linear": "#8f1040",
+    "self-extend": "#00707a",
+    "dual-chunk": "#7a6a00",
 }
 SPARE = "#555555"
 

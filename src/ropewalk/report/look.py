@@ -65,6 +65,8 @@ DARK = {
     "mrrope": "#c3aeff",
     "dynamic": "#d8bda0",
     "dynamic-linear": "#d13a6c",
+    "self-extend": "#6fd6df",
+    "dual-chunk": "#d9cf6b",
 }
 LINES = {  # dashes and markers tell the lines apart without colour
     "none": ("dash", "x-open"),
@@ -78,12 +80,14 @@ LINES = {  # dashes and markers tell the lines apart without colour
     "mrrope": ("solid", "star"),
     "dynamic": ("dot", "triangle-down"),
     "dynamic-linear": ("dashdot", "square-open"),
+    "self-extend": ("dashdot", "hexagon-open"),
+    "dual-chunk": ("dot", "hexagon"),
 }
 SPARE = (  # for names not known here, in turn
     Look("#555555", "#bdbdbd", "longdash", "star-open"),
-    Look("#7a6a00", "#d9cf6b", "dot", "hexagon"),
-    Look("#00707a", "#6fd6df", "dashdot", "hexagon-open"),
     Look("#a03030", "#ff9d8a", "longdashdot", "cross-open"),
+    Look("#3a5a00", "#b3d98c", "dash", "circle"),
+    Look("#6b3a6b", "#d9a3d9", "dash", "triangle-up"),
 )
 
 
