@@ -85,6 +85,25 @@ def test_its_agreement_of_ranks_is_the_result_files():
         assert recipe["table"](*(json.loads((DOCS.parent / path).read_text()) for path in paths)) in page
 
 
+def test_full_passes_over_the_tokens_that_the_probe_reads():
+    """The losses of the last 4096 in the text, the best first, and the order of the probe."""
+    full, quick = (
+        json.loads((DOCS.parent / f"benchmarks/results/{name}-smollm2-135m-16384.json").read_text())
+        for name in ("extend", "quick")
+    )
+    ranked = sorted((row for row in quick["probe"]["methods"] if row["method"] != "none"), key=lambda row: row["rank"])
+    losses = {}
+    for method in full["methods"]:
+        end = [bucket for bucket in method["buckets"] if bucket["start"] >= 16_384 - quick["protocol"]["end"]]
+        losses[method["method"]] = sum(b["nll"] * b["tokens"] for b in end) / sum(b["tokens"] for b in end)
+    said = [f"{row['method']} {losses[row['method']]:.3f}" for row in ranked]
+    assert [losses[row["method"]] for row in ranked] == sorted(losses[row["method"]] for row in ranked)
+    page = " ".join((DOCS / "measuring.md").read_text().split())
+    assert f"({', '.join(said)})" in page
+    minutes, seconds = divmod(round(quick["seconds"]), 60)
+    assert f"It took {minutes} minutes {seconds} seconds" in page
+
+
 def test_its_figures_of_smollm2_are_the_result_file():
     page = (DOCS / "measuring.md").read_text()
     result = json.loads((DOCS.parent / "benchmarks/results/extend-smollm2-135m-16384.json").read_text())
